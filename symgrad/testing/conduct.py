@@ -235,6 +235,9 @@ def autocast(subject: Subject, device: str) -> Iterator[str]:
         yield from _products(subject, x, device)
 
 
+_PRODUCTS = frozenset({"mm", "bmm", "addmm", "baddbmm", "addbmm", "mv", "addmv", "dot", "vdot"})
+
+
 class _Products(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Records the dtypes of matrix products and convolutions."""
 
@@ -243,7 +246,8 @@ class _Products(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.dtypes: set[torch.dtype] = set()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if any(word in str(func) for word in ("mm", "conv")):
+        name = func.overloadpacket.__name__
+        if name in _PRODUCTS or "conv" in name:
             self.dtypes |= {a.dtype for a in args if isinstance(a, Tensor) and not a.is_meta}
         return func(*args, **(kwargs or {}))
 

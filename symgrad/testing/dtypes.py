@@ -164,7 +164,8 @@ def _cast(tensors: Sequence[Any], dtype: torch.dtype) -> list[Any]:
 def _unweighted(subject: Subject, function: Any, tensors: Sequence[Any]) -> list[Tensor]:
     """The outputs that are differentiated, and the gradients of their sum."""
     arguments = leaves(subject, tensors)
-    outputs = [listed(subject, function(*arguments))[i] for i in subject.live]
+    returned = listed(subject, function(*arguments))  # of one call: each rounds its gradients
+    outputs = [returned[i] for i in subject.live]
     roots = [y for y in outputs if y.requires_grad]
     wrt = [t for t in arguments if t is not None and t.requires_grad]
     found: Sequence[Tensor] = [torch.zeros_like(t) for t in wrt]
@@ -215,7 +216,8 @@ def _alike(subject: Subject, settings: Any, place: int, device: str) -> Iterator
 
 def _gradient_of_sum(subject: Subject, function: Any, tensors: Sequence[Any], place: int) -> float:
     arguments = leaves(subject, tensors, [place])
-    outputs = [listed(subject, function(*arguments))[i] for i in subject.live]
+    returned = listed(subject, function(*arguments))  # of one call: each rounds its gradients
+    outputs = [returned[i] for i in subject.live]
     roots = [y.double().sum() for y in outputs if y.requires_grad]
     if not roots:
         return 0.0

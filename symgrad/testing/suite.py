@@ -22,8 +22,8 @@ _DEVICES = ("cpu", "cuda") if torch.cuda.is_available() else ("cpu",)
 class FunctionTests:
     """Every check of symgrad.testing, for the operation whose facts a subclass states.
 
-    ``call``, ``inputs`` and ``composite`` must be given; the others are the fields of Subject. A check that does not
-    apply to the operation is no test of the subclass. Tests of the subclass's own go beside them.
+    ``call``, ``inputs`` and ``composite`` must be given; the other facts are the fields of Subject. A check that does
+    not apply to the operation is no test of the subclass. Tests of the subclass's own go beside them.
     """
 
     call: ClassVar[Any]

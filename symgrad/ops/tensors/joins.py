@@ -129,7 +129,10 @@ def _chunked(node: Expr, operands: tuple[Extent, ...]) -> Extent:
     places = positions(node["dim"], of, "chunk")
     if places is None or not of.dims:
         return unknown(node)
-    return _resized(of, places[0], sizes.divided(of.dims[places[0]], node["chunks"]))
+    size = of.dims[places[0]]
+    if isinstance(size, int) and size % node["chunks"]:
+        raise ShapeConflict(f"a dimension of size {size} has no {node['chunks']} equal parts")
+    return _resized(of, places[0], sizes.divided(size, node["chunks"]))
 
 
 # ------------------------------------------------------------------------------------------------ joins

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import product
 from typing import Any, TypeAlias
 
@@ -216,10 +216,7 @@ def _fitting(layout: Layout, found: list[Shapes]) -> list[Shapes]:
     spec = layout.spec
     fitting = _fitting_of(layout)
     symbols = [layout.symbol(t.name) for t in spec.tensors]
-
-    def fits(shapes: Shapes) -> bool:
-        return not fitting.conflict({s: size for s, size in zip(symbols, shapes, strict=True) if size is not None})
-
+    fits = _fits(layout)
     fine = [shapes for shapes in found if fits(shapes)]
     free = [s for s, t in zip(symbols, spec.tensors, strict=True) if t.shape is None]
     if spec.test.shapes or len(fine) == len(found) or (fits(found[0]) and not free):
@@ -230,6 +227,17 @@ def _fitting(layout: Layout, found: list[Shapes]) -> list[Shapes]:
         if whole is not None:
             return [tuple(whole[s] for s in symbols), *fine]
     return fine or found
+
+
+def _fits(layout: Layout) -> Callable[[Shapes], bool]:
+    """Whether the operations accept some shapes."""
+    fitting = _fitting_of(layout)
+    symbols = [layout.symbol(t.name) for t in layout.spec.tensors]
+
+    def fits(shapes: Shapes) -> bool:
+        return not fitting.conflict({s: size for s, size in zip(symbols, shapes, strict=True) if size is not None})
+
+    return fits
 
 
 def _fitting_of(layout: Layout) -> Fitting:
@@ -326,9 +334,11 @@ def large_shapes(layout: Layout) -> list[Shapes]:
     names = _dimension_names(spec)
     if not names or len(names) > 3 or any(t.shape is None for t in spec.tensors):
         return []
+    fits = _fits(layout)
     found = []
-    for many, long in ((17, 33), (9, 1025)):
-        sized = _sized(spec, dict.fromkeys(names, many) | {names[-1]: long}, leading=(3,))
+    for many, longs in ((17, (33, 34, 36)), (9, (1025, 1026, 1028))):  # halves and quarters are taken of even ones
+        tried = [_sized(spec, dict.fromkeys(names, many) | {names[-1]: long}, leading=(3,)) for long in longs]
+        sized = next(filter(fits, tried), tried[0])
         if max(math.prod(s or ()) for s in sized) <= _LARGEST:
             found.append(sized)
     return _fitting(layout, found) if found else []

@@ -10,8 +10,9 @@ from symgrad.compiler.operation import Operation, Variant
 from symgrad.compiler.workbench import Workbench
 from symgrad.differentiate.modes import is_tensor_op
 from symgrad.differentiate.ties import released
-from symgrad.ir.expr import ZERO
-from symgrad.ir.traversal import topological
+from symgrad.ir.expr import ZERO, Expr
+from symgrad.ir.traversal import topological, transform
+from symgrad.ir.truth import compare, where
 from symgrad.ops.functions import FUNCTIONS
 from symgrad.parse.formula import formula
 from symgrad.plan.saving import Saved
@@ -41,14 +42,15 @@ _ONE_DTYPE = frozenset(
     {"matmul", "einsum", "conv1d", "conv2d", "conv3d"}
 )  # which torch refuses of tensors of different types
 _TAKEN = frozenset({"torch", "math", "F", "Any", "Accuracy", "FunctionTests", "Input", "collections", "functools"})
+_FAILS = {"maximum": "le", "minimum": "ge"}  # how a tensor compares with the bound that is chosen in its place
 _WIDE = 1e-5  # where the composite computes functions of whole numbers in float32
 
 
 def render_test(operation: Operation, kept: int = 0, package: str = "") -> str:
     """The test of an operation's module, formatted; it imports torch and symgrad.testing.
 
-    `kept` is the most tensors that fused passes save beside what the plan says; `package` is where the
-    module is imported from, empty where that stands beside it.
+    `kept` is the most tensors that fused passes save beside what the plan says; `package` is where the module is
+    imported from, empty where that stands beside it.
     """
     layout = Layout(operation)
     template = environment().get_template("torch/test.py.j2")
@@ -257,11 +259,27 @@ class _Facts:
         return branches(layout.operation.body, leaf, Printer(layout.symbols(), self.constants))
 
     def _guarded(self) -> list[str]:
-        """The composite with harmless arguments in dead branches, where autograd would give NaN without them."""
+        """The composite as autograd differentiates it rightly, where it does not do so of the formula as written.
+
+        Dead branches have harmless arguments, where autograd would give NaN without them. A bound is chosen in a
+        comparison: the slope at the bound is 0, and that of torch.clamp is 1.
+        """
         bench = Workbench(self.layout.operation.program)
-        if all(bench.guarded(f) is f for f in self.formulas):
+
+        def safe(form: Expr) -> Expr:
+            return transform(bench.guarded(form), _compared_with_bound)
+
+        if all(safe(f) is f for f in self.formulas):
             return []
-        return composite_lines(self.layout, bench.guarded)
+        return composite_lines(self.layout, safe)
+
+
+def _compared_with_bound(node: Expr) -> Expr:
+    """The larger or smaller of a tensor and a number, as a choice; NaN stays as it is."""
+    if node.op not in _FAILS or node.is_static:
+        return node
+    value, bound = node.args
+    return where(compare(_FAILS[node.op], value, bound), bound, value) if bound.is_static else node
 
 
 def _as_ruff_sorts(name: str) -> tuple[int, str]:

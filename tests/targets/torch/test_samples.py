@@ -14,7 +14,7 @@ from symgrad.ir.expr import make, num
 from symgrad.parse import parse_formulas
 from symgrad.spec import parse_spec
 from symgrad.targets.torch.layout import Layout
-from symgrad.targets.torch.samples import settings, shapes
+from symgrad.targets.torch.samples import large_shapes, settings, shapes
 from symgrad.targets.torch.special import special
 
 FITTING = {
@@ -34,6 +34,11 @@ FITTING = {
     "conv1d(x, u, groups=3) + 0": "x: {shape: [N, C, L]}, u: {shape: [C, 1, K]}",
     "conv1d(x, u, dilation=2) + 0": "x: {shape: [N, C, L]}, u: {shape: [O, C, 3]}",
 }
+
+
+def test_large_sizes_are_such_as_the_formula_accepts() -> None:
+    text = "{op: f, tensors: {x: {shape: [..., D]}}, outputs: {y: 'chunk(x, 2, dim=-1)[0] * chunk(x, 2, dim=-1)[1]'}}"
+    assert large_shapes(Layout(compiled_text(text).operation)) == [((3, 34),), ((3, 1026),)]
 
 
 @pytest.mark.parametrize("formula", FITTING)

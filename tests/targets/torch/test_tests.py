@@ -32,6 +32,7 @@ SWISH = SPECS / "swish.yaml"
 # it has no value, one that torch rounds twice in half precision, parameters with sizes of their own,
 # errors of two functions that are alike by luck, bounds for which torch has no gradient.
 UNUSUAL = (
+    "{op: capped, tensors: {x: }, hyperparameters: {c: {default: 0.5}}, outputs: {y: 'max(min(x, c), -1)'}}",
     "{op: unread, tensors: {x: , w: , b: }, hyperparameters: {flag: true},"
     " outputs: {y: 'where(flag, x*w, b*x)'}, module: {parameters: {w: 1.0, b: 0.5}}}",
     "{op: greek, tensors: {α: , x̂: }, outputs: {ψ: α*x̂}}",

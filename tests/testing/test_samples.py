@@ -1,0 +1,44 @@
+"""Ways to call an operation, and what it is compared with."""
+
+import pytest
+import torch
+from torch.func import grad, jvp
+
+from symgrad.testing import Input, Subject
+from symgrad.testing.dtypes import _gradient_of_sum
+from symgrad.testing.samples import reference
+
+_FORMS = {
+    "det": torch.det,
+    "linalg.det": torch.linalg.det,
+    "logdet": torch.logdet,
+    "slogdet": lambda x: torch.linalg.slogdet(x).logabsdet,
+}
+
+
+@pytest.mark.parametrize("name", _FORMS)
+def test_the_gradient_of_a_tangent_of_a_determinant_is_that_of_differences(name):
+    formula = _FORMS[name]
+    subject = Subject("op", formula, formula, (Input("x"),), pointwise=False)
+    generator = torch.Generator().manual_seed(0)
+    x, t, moved = torch.randn(3, 2, 3, 3, dtype=torch.float64, generator=generator)
+    x = x.mT @ x if name == "logdet" else x
+    function = reference(subject, {})
+    torch.testing.assert_close(function(x), formula(x))
+    found = grad(lambda x: jvp(function, (x,), (t,))[1].sum())(x)
+    step = 1e-6
+    more, less = (jvp(formula, (x + s * step * moved,), (t,))[1].sum() for s in (1, -1))
+    torch.testing.assert_close((found * moved).sum(), (more - less) / (2 * step), rtol=1e-6, atol=1e-6)
+
+
+def test_gradients_of_several_outputs_are_those_of_one_call():
+    """Two calls would round two gradients in half precision."""
+    calls = []
+
+    def both(x):
+        calls.append(x)
+        return x + 1, 2 * x
+
+    subject = Subject("op", both, both, (Input("x"),), outputs=("a", "b"))
+    assert _gradient_of_sum(subject, both, [torch.tensor(1.0)], 0) == 3.0
+    assert len(calls) == 1
