@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache, reduce
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import mpmath as mp
 from flint import arb
@@ -33,9 +33,6 @@ from symgrad.accuracy.widening import NARROW, WIDEN
 from symgrad.ir.expr import COMPARISONS, Expr
 from symgrad.ir.traversal import topological
 from symgrad.ops.functions import FUNCTIONS, real
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
 
 Environment = Mapping[Expr, Any]
 
@@ -202,12 +199,12 @@ class Exact:
         self.bits = bits
         self._balls: dict[Expr, list[Any]] = {}  # without radius
         self._columns: dict[Expr, list[Any]] = {}  # the same in mpmath, where somebody asked for them
-        self._moved: dict[Expr, Self] = {}
-        self._base: Self | None = None
+        self._moved: dict[Expr, Exact] = {}
+        self._base: Exact | None = None
         self._symbol: Expr | None = None
         self.steps: list[Any] = []
 
-    def with_moved(self, symbol: Expr) -> Self:
+    def with_moved(self, symbol: Expr) -> Exact:
         """The values with one symbol moved a little; what does not depend on it is read from here."""
         if symbol not in self._moved:
             moved = self._moved[symbol] = type(self)(self.points, self.bits)
