@@ -68,7 +68,8 @@ def _operands(args: Sequence[Expr]) -> Sequence[Expr]:
     try:
         broadcast(extents)
         conflict = None
-        if not any(_strays(e, _widest(extents)) for e in extents):
+        widest = _widest(extents)
+        if not any(_strays(e, widest) for e in extents):
             return args
     except ShapeConflict as found:
         conflict = found
