@@ -18,11 +18,27 @@ EVERYONE = [pytest.param(target, id=target.name) for target in TARGETS.values()]
 SQUARE = "op: sq\ntensors:\n  x:\noutputs:\n  y: x**2\n"
 
 
+NOWHERE = {f"bessel_{kind}{n}" for kind in "jy" for n in (0, 1)}
+NOWHERE |= {f"{scaled}modified_bessel_k{n}" for scaled in ("", "scaled_") for n in (0, 1)}
+NOWHERE |= {"dawson", "erfi", "lambertw"}
+LACKING = {"jax": NOWHERE, "mlx": NOWHERE | {"i0", "i0e", "i1", "i1e", "gammainc", "gammaincc", "ndtri", "zeta"}}
+
+
 @pytest.mark.parametrize("target", EVERYONE)
 def test_every_function_has_a_spelling(target: Target) -> None:
-    """What only kernels write has none, nor what users write and the compiler takes apart."""
-    functions = {name for name, row in FUNCTIONS.items() if row.torch and not name.startswith("narrow")}
-    assert functions - set(target.spelling.functions) - {"widen"} == set()
+    """But for what the framework lacks; what only kernels write has none, nor what the compiler takes apart."""
+    own = {name for name, row in FUNCTIONS.items() if row.torch and not name.startswith("narrow")}
+    functions = {name for name in own if not name.endswith("_by_autograd")}
+    assert functions - set(target.spelling.functions) - {"widen"} == LACKING[target.name]
+
+
+@pytest.mark.parametrize("target", EVERYONE)
+@pytest.mark.parametrize("call", ["bessel_j0(x)", "x + lambertw(exp(x))"])
+def test_a_function_without_a_spelling_is_told_at_its_place(target: Target, call: str) -> None:
+    found = refusals(compiled_text(SQUARE.replace("x**2", call)).operation, target)
+    (mistake,) = [m for m in found if "of which" not in m.message]
+    assert mistake.location == (5, 6 + call.find("lambertw") if "lambertw" in call else 6)
+    assert target.spelling.name in mistake.message
 
 
 @pytest.mark.parametrize("target", EVERYONE)

@@ -232,7 +232,8 @@ def cut(x: Array, axis: int, start: int = 0, stop: int | None = None, step: int 
     place, size = axis % x.ndim, x.shape[axis]
     if step == 1 and ((stop or 0) > size or -start > size):
         raise ValueError(f"a dimension of size {size} has no slice {start}:{'' if stop is None else stop}")
-    found: Array = x[(*[slice(None)] * place, slice(start, stop, step))]
+    where = (*([slice(None)] * place), slice(start, stop, step))
+    found: Array = x[where]
     return found
 
 
