@@ -43,7 +43,9 @@ def compiler(monkeypatch):
 
     def compile_spec(spec: Spec) -> SimpleNamespace:
         if "broken" in spec.summary:
-            return SimpleNamespace(spec=spec, files=texts("raise OSError('broken')\n"), shared={}, others={}, mistakes=())
+            return SimpleNamespace(
+                spec=spec, files=texts("raise OSError('broken')\n"), shared={}, others={}, mistakes=()
+            )
         factor = 3 if "3*x" in spec.text else 2
         return SimpleNamespace(spec=spec, files=texts(MODULE.format(factor=factor)), shared={}, others={}, mistakes=())
 
