@@ -15,6 +15,7 @@ from symgrad.parse.formula import formula
 from symgrad.resources import environment
 from symgrad.targets.constants import constant_value
 from symgrad.targets.formatting import format_python
+from symgrad.targets.free_names import free_names
 from symgrad.targets.fused.elements import ROW_OPS
 from symgrad.targets.fused.kernels import Kernel
 from symgrad.targets.fused.rows import Stage, compared, stages
@@ -119,9 +120,11 @@ def render_source(layout: Layout, kernels: Sequence[Kernel]) -> str:
         "any_rows": any(w.by_row for w in written),
     }
     template = environment().get_template("triton/kernels.py.j2")
-    draft = template.render(**context, imported=[], libdevice=False)
+    draft = template.render(**context, imported=[], libdevice=False, math=False)
     imported = sorted({"Pass", "Plan", "TritonError"} | shared_names(draft))
-    return format_python(template.render(**context, imported=imported, libdevice="libdevice." in draft))
+    libdevice = "libdevice." in draft
+    math = "math" in free_names(template.render(**context, imported=imported, libdevice=libdevice, math=False))
+    return format_python(template.render(**context, imported=imported, libdevice=libdevice, math=math))
 
 
 class _HostPrinter(Printer):
