@@ -14,6 +14,7 @@ from symgrad.ir.expr import ZERO, Expr
 from symgrad.ir.traversal import topological, transform
 from symgrad.ir.truth import compare, where
 from symgrad.ops.functions import FUNCTIONS
+from symgrad.ops.tensors import is_number
 from symgrad.parse.formula import formula
 from symgrad.plan.saving import Saved
 from symgrad.resources import environment
@@ -276,7 +277,7 @@ class _Facts:
 
 def _compared_with_bound(node: Expr) -> Expr:
     """The larger or smaller of a tensor and a number, as a choice; NaN stays as it is."""
-    if node.op not in _FAILS or node.is_static:
+    if node.op not in _FAILS or is_number(node):
         return node
     value, bound = node.args
     return where(compare(_FAILS[node.op], value, bound), bound, value) if bound.is_static else node
