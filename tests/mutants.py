@@ -228,7 +228,12 @@ SHARED: tuple[tuple[str, str, str, str], ...] = (
         "    grad = _summed(grad, shape(ctx, place))\n    kind",
         "    grad = _summed(grad.to(dtype(ctx, place)), shape(ctx, place))\n    kind",
     ),
-    ("swish", "half precision is not widened", "if len(dtypes) == 1 and not dtypes & _HALF:", "if len(dtypes) == 1:"),
+    (
+        "swish",
+        "half precision is not widened",
+        "        if first not in _HALF:\n            return *values, None\n    given",
+        "        return *values, None\n    given",
+    ),
     (
         "swish",
         "mixed dtypes are widened to the wrong one",

@@ -60,7 +60,9 @@ def test_what_the_package_and_its_tests_import_is_declared():
     extras = PROJECT["project"]["optional-dependencies"]
     wanted = [*PROJECT["project"]["dependencies"], *(text for texts in extras.values() for text in texts)]
     known = {re.match(r"[a-z0-9]+", text.removeprefix("python-"))[0] for text in wanted} | set(sys.stdlib_module_names)
-    known |= {"tests", "generated", "_runtime"} | {path.stem for path in (ROOT / "tests" / "helpers").glob("*.py")}
+    known |= {"tests", "benchmarks", "generated", "_runtime"} | {
+        path.stem for path in (ROOT / "tests" / "helpers").glob("*.py")
+    }
     for folder in ("symgrad", "tests"):
         for path in (ROOT / folder).rglob("*.py"):
             if "golden" not in path.parts:

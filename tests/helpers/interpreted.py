@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -107,13 +108,14 @@ def second(function: Any, tensors: list[Tensor], settings: Any, chosen: Any) -> 
 
 @contextmanager
 def tiles(library: Any, sizes: dict[str, int]) -> Iterator[None]:
-    """A generated file with other sizes of tiles."""
-    usual = {name: getattr(library, name) for name in sizes}
-    vars(library).update(sizes)
+    """What a generated file launches its kernels with, with other sizes of tiles."""
+    shared = sys.modules[library.Plan.__module__]
+    usual = {name: getattr(shared, name) for name in sizes}
+    vars(shared).update(sizes)
     try:
         yield
     finally:
-        vars(library).update(usual)
+        vars(shared).update(usual)
 
 
 def results(function: Any, tensors: list[Tensor], settings: Any = (), wanted: Any = None) -> list[Tensor]:

@@ -61,7 +61,7 @@ def answered(text: str, symbols: Scope | tuple[Expr, ...] = SYMBOLS) -> Expr | N
         except FormulaError as error:
             assert error.faults
             assert all(0 <= f.offset <= len(text) and f.message.isprintable() for f in error.faults)
-    assert time.process_time() - started < 1
+    assert time.process_time() - started < 5  # what grows with the square takes minutes
     return found
 
 

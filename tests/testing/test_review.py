@@ -113,7 +113,7 @@ def test_the_fixture_fails_a_test(tmp_path: Path) -> None:
         "import torch\n\n\ndef test_it(symgrad_audit):\n"
         "    symgrad_audit(torch.sin, reference=torch.cos, inputs=['x'], only=['value_and_gradients'])\n"
     )
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "symgrad.testing.plugin", "-p", "no:xdist", str(tmp_path)]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:xdist", str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
     assert done.returncode == 1
     assert "by the composite" in done.stdout

@@ -25,8 +25,9 @@ _OF_MODULES: tuple[tuple[Row, ...], ...] = (
         ("torch.nn", ("functional as F",)),
     ),
     (
+        (".", ("_kernels as rtk",)),
         (".", ("_runtime as rt",)),
-        (".", ("_kernels as rtk", "_special")),
+        (".", ("_special",)),
     ),
 )
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from symgrad.compiler.operation import Variant
 from symgrad.ir.expr import Expr, make
 from symgrad.ir.traversal import topological
-from symgrad.ops.tensors import is_number, shaping
+from symgrad.ops.tensors import TENSOR_OPS, is_number
 from symgrad.ops.tensors.shapes import same_shape, shape_sources
 from symgrad.targets.torch.dtypes import Operands, cast, lender, printed, promoted
 from symgrad.targets.torch.methods.common import Common, widening
@@ -25,12 +25,9 @@ class _Widening:
     rounding: Mapping[str, str]
 
 
-_VIEWS = frozenset(row.name for row in (*shaping.TRANSPOSITIONS, *shaping.INTERNAL))
-
-
 def viewed(value: Expr) -> Expr:
     """What a value is a view of, perhaps: itself, where it is a tensor of its own."""
-    while value.op in _VIEWS or (value.op == "einsum" and len(value.args) == 1):
+    while (row := TENSOR_OPS.get(value.op)) is not None and (row.view or (row.variadic and len(value.args) == 1)):
         value = value.args[0]
     return value
 
