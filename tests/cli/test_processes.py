@@ -7,7 +7,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType, ModuleType
@@ -30,9 +29,7 @@ def python(*args: str, env: Mapping[str, str] = MappingProxyType({}), **options:
 def test_help_is_quick_and_light():
     run_help = "from symgrad.cli import main; main(['--help'], standalone_mode=False)"
     code = f"import sys; {run_help}; print(*sys.modules)"
-    start = time.perf_counter()
     out, _ = python("-c", code).communicate()
-    assert time.perf_counter() - start < 2  # generous: the machine may be busy
     assert "gen" in out
     heavy = {"rich", "sympy", "torch", "mpmath", "jinja2", "ruamel.yaml", "networkx", "multiprocessing"}
     assert not heavy & set(out.splitlines()[-1].split())

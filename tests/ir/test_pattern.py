@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
+from effort import at_most
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from random_expressions import ALPHA, TENSORS, X, Y, Z, expressions
@@ -127,10 +126,9 @@ def test_a_power_holds_the_power_that_is_wanted() -> None:
 
 def test_long_sums_are_left_alone_and_short_ones_are_quick() -> None:
     long = ex.add(*(make("exp", symbol(f"v{i}")) for i in range(200)))
-    start = time.process_time()
-    assert not rooted(make("exp", A) - make("exp", B), long)
-    assert not list(match(make("exp", A) + B, long, {}))
-    assert time.process_time() - start < 2
+    with at_most(calls=1_000_000):
+        assert not rooted(make("exp", A) - make("exp", B), long)
+        assert not list(match(make("exp", A) + B, long, {}))
     short = ex.add(*(make("exp", symbol(f"v{i}")) for i in range(30)))
     first = next(match_root(make("exp", A) + make("exp", B), short))
     assert first[1] is not None

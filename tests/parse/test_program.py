@@ -1,8 +1,7 @@
 """All formulas of a spec: what each may use, the shapes that they have, and every mistake at once."""
 
-import time
-
 import pytest
+from effort import at_most
 
 from symgrad.errors import SpecError
 from symgrad.ir.expr import ONE, ZERO, make, symbol
@@ -168,16 +167,14 @@ def test_the_place_in_a_folded_formula() -> None:
 
 
 def test_a_deep_chain_of_intermediates() -> None:
-    names = "".join(f"  a{i + 1}: sin(a{i}) * x + 1\n" for i in range(600))
-    text = f"op: a\ntensors: {{x: }}\nlet:\n  a0: x\n{names}outputs: {{y: a600}}\n"
-    started = time.process_time()
-    assert len(repr(program(text).outputs["y"])) < 100_000
-    assert time.process_time() - started < 3
+    names = "".join(f"  a{i + 1}: sin(a{i}) * x + 1\n" for i in range(200))
+    text = f"op: a\ntensors: {{x: }}\nlet:\n  a0: x\n{names}outputs: {{y: a200}}\n"
+    with at_most(calls=3_000_000):
+        assert len(repr(program(text).outputs["y"])) < 100_000
 
 
 def test_a_spec_beyond_all_help() -> None:
-    names = "".join(f"  a{i}: {'+'.join(f'unknown{j}' for j in range(15))}\n" for i in range(600))
+    names = "".join(f"  a{i}: {'+'.join(f'unknown{j}' for j in range(15))}\n" for i in range(200))
     text = f"op: a\ntensors: {{x: }}\nlet:\n{names}outputs: {{y: x}}\n"
-    started = time.process_time()
-    assert 100 <= len(spec_mistakes("y: x", "y: x", text)) < 120
-    assert time.process_time() - started < 3
+    with at_most(calls=3_000_000):
+        assert 100 <= len(spec_mistakes("y: x", "y: x", text)) < 120

@@ -1,9 +1,9 @@
 """Hostile texts are answered at once, with mistakes at their places and nothing else."""
 
-import time
 import warnings
 
 import pytest
+from effort import at_most
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -52,16 +52,15 @@ def test_hostile_texts_are_answered_at_once(name: str) -> None:
 
 
 def answered(text: str, symbols: Scope | tuple[Expr, ...] = SYMBOLS) -> Expr | None:
-    started = time.process_time()
     found = None
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         try:
-            found = parse_expression(text, symbols)
+            with at_most(calls=10_000_000):
+                found = parse_expression(text, symbols)
         except FormulaError as error:
             assert error.faults
             assert all(0 <= f.offset <= len(text) and f.message.isprintable() for f in error.faults)
-    assert time.process_time() - started < 5  # what grows with the square takes minutes
     return found
 
 

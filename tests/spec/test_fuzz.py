@@ -1,7 +1,6 @@
 """Whatever a spec holds, it is read or refused at once, with mistakes at places that exist."""
 
-import time
-
+from effort import at_most
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -11,14 +10,14 @@ from tests.spec.test_load import FULL, SWISH
 
 
 def only_spec_or_error(text: str | bytes) -> None:
-    started = time.process_time()
     try:
-        assert isinstance(parse_spec(text, "a.yaml"), Spec)
+        with at_most(calls=1_000_000):
+            spec = parse_spec(text, "a.yaml")
+        assert isinstance(spec, Spec)
     except SpecError as error:
         assert error.mistakes
         assert all(mistake.location >= (1, 1) and mistake.message for mistake in error.mistakes)
         assert "a.yaml:" in str(error)
-    assert time.process_time() - started < 1
 
 
 @given(st.binary(max_size=200))
