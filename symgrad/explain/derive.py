@@ -15,6 +15,7 @@ from symgrad.ir.traversal import substitute, topological
 from symgrad.parse import Program
 from symgrad.parse.formula import formula
 
+_SLOW = 1.3  # times the composite's backward
 _ACCURATE = 4.0  # ulp, in float32: the figure that every formula should reach
 
 
@@ -40,6 +41,7 @@ def derivation(operation: Operation, missing: Sequence[str] = ()) -> Derivation:
             *_unguarded(operation.program),
             *_native(operation.program),
             *_notes(subjects),
+            *_slow(variants, spec.options.save),
             *missing,
         ),
     )
@@ -138,3 +140,27 @@ def _notes(subjects: list[tuple[str, Choice]]) -> Iterator[str]:
             yield f"{subject} is not finite at some points where the true value is"
         if best.float32.ulp > _ACCURATE:
             yield f"{subject} is {ulp_text(best.float32.ulp)} ulp off in float32"
+
+
+def _slow(variants: Sequence[tuple[tuple[str, ...], Variant]], save: str) -> Iterator[str]:
+    """Backwards that are estimated slower than the composite's, why, and what would help."""
+    for path, variant in variants:
+        plan = variant.plan
+        if not plan.composite_cost or plan.cost <= _SLOW * plan.composite_cost:
+            continue
+        told = f"{plan.cost:.1f} passes over memory where the composite's takes {plan.composite_cost:.1f}"
+        yield f"{_label(path, 'backward')} is estimated at {told}: {_why_slow(variant, save)}"
+
+
+def _why_slow(variant: Variant, save: str) -> str:
+    """Dear forms, if they make up for most of it, or else what is computed again; and the cure."""
+    wide = [f"d{y}/d{x}" for (y, x), c in variant.slope_choices.items() if c.chosen.wide]
+    if wide:
+        return f"{wide[0]} is computed in float64; a `domain` in which float32 is enough would spare it"
+    dearer = {f"d{y}/d{x}": c.chosen.cost - c.candidates[0].cost for (y, x), c in variant.slope_choices.items()}
+    worst = max(dearer, key=dearer.__getitem__, default="")
+    if worst and dearer[worst] > (variant.plan.cost - variant.plan.composite_cost) / 2:
+        return f"the accurate form of {worst} costs {dearer[worst]:.1f} more; a narrower `domain` may spare it"
+    if save == "speed":
+        return "what autograd would keep is no input or output, and keeping it would cost second derivatives"
+    return "it computes again what autograd would keep; `options: {save: speed}` keeps more"

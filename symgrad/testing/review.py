@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import math
+import re
 import statistics
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -58,6 +59,19 @@ ADVICE: Mapping[str, str] = {
 """What to do about the findings of a check, where that is always the same."""
 
 
+_FIRST = ("value_and_gradients", "result_dtypes")  # what is wrong there is wrong everywhere
+
+
+def _fault(sentence: str) -> str | None:
+    """A wrong shape, dtype or device without the case in which it was seen; None for another fault."""
+    match = re.fullmatch(r"(?P<name>y\d*|\w+|the gradient of \w+) .*has (?P<fault>(?:shape|dtype|device) .*)", sentence)
+    return f"{match['name']} {match['fault']}" if match else None
+
+
+def _is_nan(sentence: str) -> bool:
+    return " is nan, by" in sentence or "analytical:nan" in sentence
+
+
 @dataclass(frozen=True)
 class Contender:
     """Figures of one implementation: largest errors in ulp by quantity, bytes kept for backward, seconds of a forward
@@ -98,29 +112,37 @@ class Audit:
     def _lines(self) -> Iterator[str]:
         yield f"{self.name} against {self.formula}"
         titles = {"wrong": "Wrong results", "missing": "Raises where the composite does not", "cost": "Memory"}
+        repeated = self._repeated()
         for kind, title in titles.items():
-            found = [f for f in self.report.findings if f.kind == kind]
+            found = [f for f in self.report.findings if f.kind == kind and f.check not in repeated]
             if found:
                 yield f"\n{title}"
-            for check in dict.fromkeys(f.check for f in found):
+            for check in sorted(dict.fromkeys(f.check for f in found), key=lambda name: name not in _FIRST):
                 yield f"  {check}"
                 sentences = list(dict.fromkeys(f.sentence for f in found if f.check == check))
                 yield from (f"    {sentence}" for sentence in sentences[:_SHOWN])
                 if len(sentences) > _SHOWN:
                     yield f"    and {len(sentences) - _SHOWN} more"
-                advice = (
-                    _NOT_A_NUMBER
-                    if any("is nan" in s or "analytical:nan" in s for s in sentences)
-                    else ADVICE.get(check)
-                )
+                advice = _NOT_A_NUMBER if any(map(_is_nan, sentences)) else ADVICE.get(check)
                 if advice:
                     yield f"    -> {advice}"
+                if check == _FIRST[0] and repeated:
+                    yield f"    and so in {', '.join(repeated)}"
         if self.notes:
             yield "\nNotes"
             yield from (f"  {note}" for note in self.notes)
         yield from self._table()
         failed = len({f.check for f in self.report.findings})
         yield f"\n{len(self.report.ran) - failed} of {len(self.report.ran)} checks passed"
+
+    def _repeated(self) -> tuple[str, ...]:
+        """The checks that say nothing but what plain calls have shown already, of other calls."""
+        shown = {_fault(f.sentence) for f in self.report.findings if f.check == _FIRST[0]} - {None}
+        causes: dict[str, set[str | None]] = {}
+        for f in self.report.findings:
+            if f.check not in _FIRST:
+                causes.setdefault(f.check, set()).add(_fault(f.sentence))
+        return tuple(check for check, faults in causes.items() if faults <= shown)
 
     def _table(self) -> Iterator[str]:
         rows = [["", *(c.name for c in self.contenders)]]

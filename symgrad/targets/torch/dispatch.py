@@ -8,7 +8,7 @@ from symgrad.accuracy.machine import machine
 from symgrad.compiler.operation import Variant
 from symgrad.differentiate.symbols import tangent
 from symgrad.ir import expr as ex
-from symgrad.spec.model import Hyperparameter
+from symgrad.spec.model import Hyperparameter, Tensor
 from symgrad.targets.literals import quoted
 from symgrad.targets.torch.conditionals import branches
 from symgrad.targets.torch.layout import Layout
@@ -38,7 +38,8 @@ def operator(layout: Layout) -> str:
     if spec.options.library is None:
         return ""
     given = []
-    for k, argument in enumerate((*spec.tensors, *spec.hyperparameters)):
+    arguments: tuple[Tensor | Hyperparameter, ...] = (*spec.tensors, *spec.hyperparameters)
+    for k, argument in enumerate(arguments):
         own = layout.arguments[argument.name]
         name = own if own.isascii() else f"argument{k}"  # schemas have no other names
         if isinstance(argument, Hyperparameter):
