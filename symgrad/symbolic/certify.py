@@ -15,7 +15,7 @@ from symgrad.ir.traversal import rebuild, topological
 from symgrad.symbolic.prove import Claim, Verdict, judge, moderate
 from symgrad.symbolic.whole import of_whole_tensors
 
-__all__ = ["Certificate", "certificate", "claims"]
+__all__ = ["Certificate", "certificate", "claims", "verdict"]
 
 _MOST_POINTS = 160
 _SEED = 1.3125  # of cotangents and tangents, in which everything is linear
@@ -57,16 +57,18 @@ def certificate(operation: Operation) -> Certificate:
     """
     found = []
     for path, variant in operation.variants():
-        bench = Workbench(operation.program, operation.memory)
         place = f" [{', '.join(path)}]" if path else ""
-        outputs = {cotangent(name, formula): formula for name, formula in variant.formulas.items()}
         for claim in claims(variant):
-            named = replace(claim, subject=claim.subject + place)
-            if any(is_tensor_op(n) for n in topological(claim.formula, claim.emitted)):
-                found.append(of_whole_tensors(named, operation.program, outputs))
-            else:
-                found.append(judge(named, _points(claim, bench)))
+            found.append(verdict(replace(claim, subject=claim.subject + place), variant, operation))
     return Certificate(tuple(found))
+
+
+def verdict(claim: Claim, variant: Variant, operation: Operation) -> Verdict:
+    """What the judge finds of one claim of a variant."""
+    if any(is_tensor_op(n) for n in topological(claim.formula, claim.emitted)):
+        outputs = {cotangent(name, formula): formula for name, formula in variant.formulas.items()}
+        return of_whole_tensors(claim, operation.program, outputs)
+    return judge(claim, _points(claim, Workbench(operation.program, operation.memory)))
 
 
 def claims(variant: Variant) -> Iterator[Claim]:

@@ -448,7 +448,7 @@ def _of_matrices(function: Callable[[Any, Any], Any]) -> Callable[..., Any]:
         if a.shape[-1] > _LARGEST_MATRIX:
             raise Undecided(f"a matrix of more than {_LARGEST_MATRIX} rows")
         found = [np.asarray(function(np, m), dtype=object) for m in a.reshape(-1, *a.shape[-2:])]
-        return np.stack(found).reshape(*a.shape[:-2], *found[0].shape)
+        return np.stack(found).reshape((*a.shape[:-2], *found[0].shape))
 
     return apply
 
