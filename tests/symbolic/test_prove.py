@@ -57,7 +57,7 @@ def test_what_is_right_is_proven(formula: str, tensors: str) -> None:
 
 def test_regimes_are_counted() -> None:
     found = certificate(compiled("where(x < 1, x, min(x**2, 9))")).verdicts
-    assert {v.regimes for v in found} == {4}
+    assert {v.regimes for v in found if v.regimes} == {4}
 
 
 def test_an_approximation_is_none_of_the_proven_and_named_so() -> None:
