@@ -77,7 +77,9 @@ def _panel(
     fixed = _others(operation, symbol)
     written = variant.formulas[output]
     needed = choice.formula.symbols | form.symbols | written.symbols
-    points: list[Environment] = [{**{s: fixed.get(s, 1.0) for s in needed}, symbol: value} for value in axis.values]
+    points: list[Environment] = [
+        {**{s: fixed.get(s, 1.0) for s in needed}, symbol: value} for value in axis.values
+    ]
     judge = Judge(choice.formula, {FLOAT32: points, FLOAT64: points[:1]})
     emitted = judge.measure(form, FLOAT32, choice.chosen.wide).errors
     if tensor is None:

@@ -85,7 +85,7 @@ def applicable(subject: Subject) -> list[Check]:
 
 # Where torch's messages go on to explain themselves, or to say where in torch they were raised.
 _ASIDE = re.compile(
-    r"\.? (?:Explanation:|Hint:|The above quantities|See: https|For more details|\(unhinted|While executing|from user code)"
+    r"\.? (?:Explanation:|Hint:|The above quantities|See: https|For more|\(unhinted|While executing|from user code)"
 )
 
 
