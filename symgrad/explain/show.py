@@ -40,9 +40,7 @@ def show(derivation: Derivation, *, op: str, path: str, summary: str = "", whole
         console.file.write(f"{line.rstrip()}\n")
 
 
-def render(
-    derivation: Derivation, *, op: str, path: str, summary: str = "", whole: bool = False
-) -> RenderableType:
+def render(derivation: Derivation, *, op: str, path: str, summary: str = "", whole: bool = False) -> RenderableType:
     """A derivation for rich to print. The texts of the spec are never read as markup."""
     title = Text.assemble((op, "bold"), f"  ({harmless(path)})")
     sections = (
