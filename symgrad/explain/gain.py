@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from symgrad.accuracy.measure import ulp_text
 from symgrad.explain.derivation import AccuracyRow, Derivation
 
 __all__ = ["gain", "proof_line"]
@@ -27,7 +28,7 @@ def _accuracy(what: str, rows: Sequence[AccuracyRow], other: str) -> str:
     if not rows:
         return ""
     ours, theirs = max(r.ulp32 for r in rows), max(r.composite_ulp32 for r in rows)
-    own = f"{what} within {_figure(ours)} ulp" if ours else f"{what} exactly rounded"
+    own = f"{what} within {ulp_text(ours)} ulp" if ours else f"{what} as exact as their inputs"
     if any(r.composite_nonfinite for r in rows):
         return f"{own} where {other} is not finite"
     if theirs > max(_NOTABLE, 2 * ours):
@@ -37,14 +38,12 @@ def _accuracy(what: str, rows: Sequence[AccuracyRow], other: str) -> str:
 
 def _figure(ulp: float) -> str:
     """Two digits of a small figure, three of a large one."""
-    if ulp < 10:
-        return f"{ulp:.1f}"
-    return f"{int(float(f'{ulp:.3g}')):,}" if ulp < 1e9 else f"{ulp:.0e}"
+    return ulp_text(ulp) if ulp < 10 else f"{int(float(f'{ulp:.3g}')):,}" if ulp < 1e9 else f"{ulp:.0e}"
 
 
 def _bytes(derivation: Derivation) -> str:
     whole = [entry.bytes_per_element for entry in derivation.plan if entry.what.partition(" [")[0] == "in all"]
-    return f"{max(whole):g} bytes an element" if whole else ""
+    return f"{max(whole):.3g} bytes an element" if whole else ""
 
 
 def proof_line(derivation: Derivation) -> str:

@@ -77,9 +77,7 @@ def _panel(
     fixed = _others(operation, symbol)
     written = variant.formulas[output]
     needed = choice.formula.symbols | form.symbols | written.symbols
-    points: list[Environment] = [
-        {**{s: fixed.get(s, 1.0) for s in needed}, symbol: value} for value in axis.values
-    ]
+    points: list[Environment] = [{**{s: fixed.get(s, 1.0) for s in needed}, symbol: value} for value in axis.values]
     judge = Judge(choice.formula, {FLOAT32: points, FLOAT64: points[:1]})
     emitted = judge.measure(form, FLOAT32, choice.chosen.wide).errors
     if tensor is None:
@@ -119,7 +117,9 @@ def _others(operation: Operation, by: Expr) -> dict[Expr, Any]:
             found[symbol] = 1.0
         else:
             found[symbol] = FLOAT32.round(_inside(tensor, k))
-    found |= {program.symbols[h.name]: hyperparameter_values(program.spec, h)[0] for h in program.spec.hyperparameters}
+    for h in program.spec.hyperparameters:
+        value = h.default if h.default is not None else hyperparameter_values(program.spec, h)[0]
+        found[program.symbols[h.name]] = value
     return found
 
 

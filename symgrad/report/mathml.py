@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from html import escape
+from itertools import pairwise
 from typing import NamedTuple
 
 from symgrad.ir.expr import HALF, ONE, Expr, num, power, split_coefficient
@@ -16,6 +18,7 @@ __all__ = ["equation", "math", "name"]
 _SUM, _PRODUCT, _POWER, _ATOM = range(4)
 _LONGEST = 60_000  # characters of one expression; a longer one is shown as its text
 _DIGITS = 12
+_LARGEST = 100  # denominator of a fraction that is shown as one
 
 _GREEK = (
     *("alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta", "kappa", "lambda", "mu", "nu", "xi"),
@@ -27,6 +30,7 @@ _SYMBOLS = {word: chr(code) for word, code in zip(
 )}  # fmt: skip
 _CONSTANTS = {"pi": "π", "E": "e", "oo": "∞", "nan": "nan", "EulerGamma": "γ", "GoldenRatio": "φ", "Catalan": "G"}
 _FUNCTIONS = {"sigmoid": "σ", "lgamma": "ln Γ", "digamma": "ψ"}
+_WORD = re.compile(r"<mi[^>]*>[^<]{2,}</mi>")
 _RELATIONS = {"lt": "&lt;", "le": "≤", "gt": "&gt;", "ge": "≥", "eq": "=", "ne": "≠"}
 
 
@@ -61,9 +65,8 @@ def name(text: str) -> str:
 
 
 def math(expr: Expr) -> str:
-    """A formula as a MathML element; its text where that is shorter than anything one could read."""
-    text = _content(expr)
-    return f'<math display="block">{text}</math>'
+    """A formula as a MathML element; as text where it is longer than anything one could read."""
+    return f'<math display="block">{_content(expr)}</math>'
 
 
 def equation(left: str, expr: Expr) -> str:
@@ -87,7 +90,7 @@ def _number(value: Fraction) -> _Piece:
     size = abs(value)
     if size.denominator == 1:
         text = f"<mn>{size.numerator if size < 10**_DIGITS else f'{float(size):.6g}'}</mn>"
-    elif size.denominator <= 100 and size.numerator <= 100:
+    elif size.denominator <= _LARGEST:
         text = f"<mfrac><mn>{size.numerator}</mn><mn>{size.denominator}</mn></mfrac>"
     else:
         text = f"<mn>{float(size):.8g}</mn>"
@@ -119,7 +122,7 @@ def _product_of(factor: Fraction, rest: Expr, known: Mapping[Expr, _Piece]) -> _
             below.append(_raised(part.args[0], num(-exponent), known))
         else:
             above.append(known[part])
-    small = factor.denominator <= 10**6
+    small = factor.denominator <= _LARGEST
     if factor.numerator != 1 or not above or not small:
         above.insert(0, _number(Fraction(factor.numerator) if small else factor))
     if factor.denominator != 1 and small:
@@ -131,8 +134,12 @@ def _product_of(factor: Fraction, rest: Expr, known: Mapping[Expr, _Piece]) -> _
 
 
 def _juxtaposed(parts: Sequence[_Piece]) -> str:
-    return _row(*(("" if k == 0 else _mo("·" if "<mn>" == p.text[:4] else "&#8290;")) + p.within(_PRODUCT)
-                  for k, p in enumerate(parts)))  # fmt: skip
+    """Factors side by side, with a dot where a number or a word of several letters would run into the next."""
+    found = [parts[0].within(_PRODUCT)]
+    for before, part in pairwise(parts):
+        apart = part.text.startswith("<mn>") or any(map(_WORD.search, (before.text, part.text)))
+        found += [_mo("·" if apart else "&#8290;"), part.within(_PRODUCT)]
+    return _row(*found)
 
 
 def _power(node: Expr, args: Sequence[_Piece], known: Mapping[Expr, _Piece]) -> _Piece:

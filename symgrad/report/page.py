@@ -31,7 +31,7 @@ from symgrad.spec import Spec
 __all__ = ["html"]
 
 _WIDTH, _HEIGHT = 560, 220
-_LEFT, _BOTTOM, _TOP, _RIGHT = 52, 34, 14, 26
+_LEFT, _BOTTOM, _TOP, _RIGHT = 52, 34, 24, 26
 _LEAST, _MOST = 0.1, 1e9  # ulp, the ends of the vertical axis
 _MOST_STEPS = 40
 
@@ -105,9 +105,7 @@ def _variant(operation: Operation, path: tuple[str, ...], variant: Variant) -> _
     bench = Workbench(operation.program, operation.memory)
     pointwise = {n for n, f in variant.formulas.items() if not any(is_tensor_op(e) for e in topological(f))}
     rows = [(o, None, c, c.chosen.form) for o, c in variant.value_choices.items() if o in pointwise]
-    rows += [
-        (o, t, c, variant.partials[o, t]) for (o, t), c in variant.slope_choices.items() if o in pointwise
-    ]  # type: ignore[misc]
+    rows += [(o, t, c, variant.partials[o, t]) for (o, t), c in variant.slope_choices.items() if o in pointwise]  # type: ignore[misc]
     drawn: dict[tuple[str, str | None], list[Panel]] = {}
     for output, tensor, choice, form in rows:
         drawn[output, tensor] = panels(operation, variant, [(output, tensor, choice, form)])
@@ -176,14 +174,16 @@ def _svg(panel: Panel) -> str:
     for place, text in panel.axis.ticks:
         parts.append(f'<text class="tick" x="{x(place):.1f}" y="{_HEIGHT - 16}" text-anchor="middle">{text}</text>')
     parts.append(f'<text class="tick" x="{_LEFT}" y="10" text-anchor="start">not finite</text>')
-    parts.append(f'<text class="tick" x="{_WIDTH - _RIGHT}" y="{_HEIGHT - 3}" text-anchor="end">{escape(panel.by)}</text>')
+    parts.append(
+        f'<text class="tick" x="{_WIDTH - _RIGHT}" y="{_HEIGHT - 3}" text-anchor="end">{escape(panel.by)}</text>'
+    )
     parts.append(f'<text class="tick" x="12" y="{_TOP + height / 2:.0f}" transform="rotate(-90 12 {_TOP + height / 2:.0f})" '
                  'text-anchor="middle">error, ulp</text>')  # fmt: skip
     for curve, kind in zip(panel.curves, ("theirs", "ours"), strict=True):
         dots = []
         for place, error in zip(panel.axis.places, curve.errors, strict=True):
             if error is not None:
-                level = _TOP - 1.5 if math.isinf(error) else y(error)
+                level = _TOP - 5 if math.isinf(error) else y(error)
                 dots.append(f"M{x(place):.1f} {level:.1f}h0")
         parts.append(f'<path class="{kind}" d="{"".join(dots)}"/>')
     return "".join([*parts, "</svg>"])

@@ -469,7 +469,10 @@ class Field:
             pairs = zip(
                 self._at_points(self._polynomials[first]), self._at_points(self._polynomials[others[0]]), strict=True
             )
-            unit = mp.mpf(self._units["angle", first, others[0]].numerator) / self._units["angle", first, others[0]].denominator
+            unit = (
+                mp.mpf(self._units["angle", first, others[0]].numerator)
+                / self._units["angle", first, others[0]].denominator
+            )
             return [(mp.sin if kind == "sine" else mp.cos)(a / b * unit) for a, b in pairs]
         if kind == "log":
             return [mp.log(abs(a)) for a in self._at_points(self._polynomials[first])]

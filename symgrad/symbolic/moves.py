@@ -169,9 +169,7 @@ def _sort(np: Any, attributes: Attributes, values: Any) -> Any:
 
 def _topk(np: Any, attributes: Attributes, values: Any) -> Any:
     sign = -1 if attributes["largest"] else 1
-    return _along_last(
-        np, attributes, sign * values, lambda line: np.argsort(line, kind="stable")[: attributes["k"]]
-    )
+    return _along_last(np, attributes, sign * values, lambda line: np.argsort(line, kind="stable")[: attributes["k"]])
 
 
 def _running(name: str) -> Row:
