@@ -49,9 +49,9 @@ class Compiled:
 _LANGUAGES = {"auto": (CPP,), "all": (CPP, TRITON)}
 
 
-def compile_spec(spec: Spec, *, package: str = "") -> Compiled:
+def compile_spec(spec: Spec, *, package: str = "", prove: bool = False) -> Compiled:
     """Compile one spec for its targets; its tests import modules from `package`, from beside themselves if that is
-    empty.
+    empty. With `prove` SymPy judges values and derivatives, and the derivation says what it found.
 
     Raises SpecError with every mistake in its formulas, or if no target can have it.
     """
@@ -74,7 +74,7 @@ def compile_spec(spec: Spec, *, package: str = "") -> Compiled:
         spec,
         module,
         render_test(operation, passes.kept if passes else 0, package) if for_torch else "",
-        derivation(operation, written.missing if written else ()),
+        derivation(operation, written.missing if written else (), prove=prove),
         passes.files if passes else {},
         {name: text for target in fine for name, text in target.files(operation, package).items()},
         {**shared, **(passes.shared if passes else {}), **{target.runtime: target.shared() for target in fine}},
