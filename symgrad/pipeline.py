@@ -75,6 +75,10 @@ def compile_spec(spec: Spec, *, package: str = "") -> Compiled:
         derivation(operation, written.missing if written else ()),
         passes.files if passes else {},
         {name: text for target in fine for name, text in target.files(operation, package).items()},
-        {**shared, **(passes.shared if passes else {}), **{target.runtime: target.shared() for target in fine}},
+        {
+            **shared,
+            **(passes.shared if passes else {}),
+            **{name: text for target in fine for name, text in target.shared.items()},
+        },
         tuple(m for own in mistakes.values() for m in own),
     )
