@@ -67,7 +67,7 @@ class Printer:
         sources = self._shaped_like(like)
         if len(sources) == 1:
             return f"{self._at(sources[0], _ATOM)}.shape"
-        return f"rt.shape_of({', '.join(map(self, sources))})" if sources else "()"
+        return self._module(f"rt.shape_of({', '.join(map(self, sources))})") if sources else "()"
 
     def _shaped_like(self, like: Expr) -> list[Expr]:
         """The values that a value has its shape from: itself alone, if it has a name."""
@@ -240,7 +240,7 @@ class Printer:
         shape = self.shape(like)
         if extent(like).dims and not isinstance(dim, tuple):
             return f"{shape}[{self._attribute(dim)}]", _ATOM
-        return f"rt.count({shape}, {self._attribute(dim)})", _ATOM
+        return self._module(f"rt.count({shape}, {self._attribute(dim)})"), _ATOM
 
     # ------------------------------------------------------------------------------------------ Python scalars
     def _scalar(self, node: Expr) -> tuple[str, int]:
@@ -293,7 +293,8 @@ class Printer:
 
     def _quotient(self, over: str, under: list[Expr]) -> tuple[str, int]:
         if any(map(_has_size, under)):
-            return f"rt.quotient({over}, {' * '.join(self._at(u, _UNARY) for u in under)})", _ATOM
+            product = " * ".join(self._at(u, _UNARY) for u in under)
+            return self._module(f"rt.quotient({over}, {product})"), _ATOM
         texts = [self._at(u, _UNARY) for u in under]
         return f"{over} / {texts[0]}" if len(texts) == 1 else f"{over} / ({' * '.join(texts)})", _PRODUCT
 

@@ -64,7 +64,8 @@ def _tangents(layout: Layout, variant: Variant, cut: Sequence[Expr], kept: str) 
     outputs = [o.name for o in layout.spec.outputs]
     if not terms:
         return [Line(f"return {tuple_of(['[]'] * len(outputs))}", fixed=True)]
-    names = ["terms"] if len(outputs) == 1 else [f"terms_{o}" for o in outputs]
+    pushed = [o for o in outputs if any(o == own for _, own, _ in terms)]
+    names = {o: "terms" if len(pushed) == 1 else f"terms_{o}" for o in pushed}
     forms = [form for _, _, form in terms]
     known = {**layout.symbols(variant), **{tangent(t): f"tangent_{t}" for t in layout.differentiable}}
     known |= _outputs_read(layout, variant, cut, forms)
@@ -73,14 +74,13 @@ def _tangents(layout: Layout, variant: Variant, cut: Sequence[Expr], kept: str) 
     scope.template = kept
     read = _read(forms, frozenset(known))
     floats = [*_floats(layout, variant, read, known), *(f"tangent_{t}" for t in dict.fromkeys(t for t, _, _ in terms))]
-    lines = [_widened(layout, variant, floats), Line(f"{', '.join(names)} = {', '.join(['[]'] * len(names))}")]
+    lines = [_widened(layout, variant, floats), Line(f"{', '.join(names.values())} = {', '.join(['[]'] * len(names))}")]
     certain = len(layout.spec.tensors) == 1
     targets = [
-        Target(form, f"{names[outputs.index(o)]}.append({{value}})", given="" if certain else f"tangent_{t}")
-        for t, o, form in terms
+        Target(form, f"{names[o]}.append({{value}})", given="" if certain else f"tangent_{t}") for t, o, form in terms
     ]
     lines += statements(targets, scope, lambda names: layout.printer(names, differentiated=True))
-    return [*lines, Line(f"return {tuple_of(names)}", fixed=True)]
+    return [*lines, Line(f"return {tuple_of([names.get(o, '[]') for o in outputs])}", fixed=True)]
 
 
 def _gradients(layout: Layout, variant: Variant) -> list[Line]:

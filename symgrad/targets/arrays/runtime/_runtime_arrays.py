@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 __all__ = [
     "check_shapes",
@@ -23,6 +23,8 @@ __all__ = [
     "tuple_of",
     "unflatten",
 ]
+
+T = TypeVar("T")  # of arrays
 
 
 # ------------------------------------------------------------------------------------------ arguments
@@ -76,13 +78,15 @@ def several(value: Any, dims: int) -> tuple[int, ...]:
 
 
 # ------------------------------------------------------------------------------------------ shapes
-def sum_to(value: Any, shape: Sequence[int]) -> Any:
-    """Sum ``value`` to ``shape``: the transposed of broadcasting."""
+def sum_to(array: T, shape: Sequence[int]) -> T:
+    """Sum ``array`` to ``shape``: the transposed of broadcasting."""
+    value: Any = array
     lead = value.ndim - len(shape)
     own = [k for k, n in enumerate(shape) if n == 1 != value.shape[lead + k]]
     if not lead and not own:
-        return value
-    return value.sum(axis=(*range(lead), *(lead + k for k in own))).reshape(shape)
+        return array
+    found: T = value.sum(axis=(*range(lead), *(lead + k for k in own))).reshape(shape)
+    return found
 
 
 def count(shape: Sequence[int], axis: Any) -> int:
@@ -97,38 +101,43 @@ def quotient(over: float, under: float) -> float:
     return over * math.inf if over else math.nan
 
 
-def cut(x: Any, axis: int, start: int = 0, stop: int | None = None, step: int = 1) -> Any:
+def cut(array: T, axis: int, start: int = 0, stop: int | None = None, step: int = 1) -> T:
     """Return a slice along ``axis``. Raises ValueError for one that is beyond the size, but for steps."""
+    x: Any = array
     place, size = axis % x.ndim, x.shape[axis]
     if step == 1 and ((stop or 0) > size or -start > size):
         raise ValueError(f"a dimension of size {size} has no slice {start}:{'' if stop is None else stop}")
     where = (*([slice(None)] * place), slice(start, stop, step))
-    return x[where]
+    found: T = x[where]
+    return found
 
 
-def chunk(x: Any, axis: int, chunks: int, index: int) -> Any:
+def chunk(array: T, axis: int, chunks: int, index: int) -> T:
     """Return one of the equal parts along ``axis``. Raises ValueError where there are none."""
+    x: Any = array
     size = x.shape[axis]
     if size % chunks:
         raise ValueError(f"a dimension of size {size} has no {chunks} equal parts")
-    return cut(x, axis, index * (size // chunks), (index + 1) * (size // chunks))
+    return cut(array, axis, index * (size // chunks), (index + 1) * (size // chunks))
 
 
-def part(value: Any, axis: int, index: int, *shapes: Sequence[int]) -> Any:
+def part(value: T, axis: int, index: int, *shapes: Sequence[int]) -> T:
     """Return the part of ``value`` at an index, where arrays of ``shapes`` were joined along ``axis``."""
     start = sum(shape[axis] for shape in shapes[:index])
     return cut(value, axis, start, start + shapes[index][axis])
 
 
-def flatten(x: Any, start: int, end: int) -> Any:
-    """Return ``x`` with the dimensions from ``start`` to ``end`` as one."""
-    if not x.ndim:
-        return x.reshape((1,))
-    first, last = start % x.ndim, end % x.ndim + 1
-    return x.reshape((*x.shape[:first], math.prod(x.shape[first:last]), *x.shape[last:]))
+def flatten(array: T, start: int, end: int) -> T:
+    """Return ``array`` with the dimensions from ``start`` to ``end`` as one."""
+    x: Any = array
+    first, last = (start % x.ndim, end % x.ndim + 1) if x.ndim else (0, 0)
+    found: T = x.reshape((*x.shape[:first], math.prod(x.shape[first:last]), *x.shape[last:]))
+    return found
 
 
-def unflatten(x: Any, axis: int, *sizes: int) -> Any:
-    """Return ``x`` with a dimension divided into several."""
+def unflatten(array: T, axis: int, *sizes: int) -> T:
+    """Return ``array`` with a dimension divided into several."""
+    x: Any = array
     place = axis % x.ndim
-    return x.reshape((*x.shape[:place], *sizes, *x.shape[place + 1 :]))
+    found: T = x.reshape((*x.shape[:place], *sizes, *x.shape[place + 1 :]))
+    return found

@@ -306,7 +306,9 @@ def _fit(primal: Array, gradient: Any) -> Array:
     return conform(gradient, primal.shape).astype(primal.dtype)
 
 
-def _elementary(name: str, value: Callable[[Array], Array], slope: Callable[[Array, Array], Array]) -> Function:
+def _elementary(
+    name: str, value: Callable[[Array], Array], slope: Callable[[Array, Array], Array]
+) -> Callable[[Array], Array]:
     """A function of one array with its derivative, by argument and value."""
     return Function(name, value, lambda primals, outputs, tangents: [[slope(primals[0], outputs[0]) * tangents[0]]])
 
@@ -616,7 +618,7 @@ def logsigmoid(x: Array) -> Array:
     return -mx.logaddexp(-x, 0)
 
 
-def hypot(a: Any, b: Any) -> Any:
+def hypot(a: Any, b: Any) -> Array:
     """Return ``sqrt(a**2 + b**2)``, which does not overflow."""
     return _hypot(*_pair(a, b))
 
@@ -635,37 +637,37 @@ def xlog1py(x: Any, y: Any) -> Array:
     return mx.where(none, 0, x * mx.log1p(mx.where(none, 0, y)))
 
 
-def sinc(x: Array) -> Any:
+def sinc(x: Array) -> Array:
     """Return ``sin(pi x) / (pi x)``, and 1 at 0."""
     return _sinc(x)
 
 
-def erfc(x: Array) -> Any:
+def erfc(x: Array) -> Array:
     """Return the complementary error function."""
     return _erfc(x)
 
 
-def erfcx(x: Array) -> Any:
+def erfcx(x: Array) -> Array:
     """Return ``exp(x**2) * erfc(x)``."""
     return _erfcx(x)
 
 
-def log_ndtr(x: Array) -> Any:
+def log_ndtr(x: Array) -> Array:
     """Return the logarithm of the normal distribution function."""
     return _log_ndtr(x)
 
 
-def lgamma(x: Array) -> Any:
+def lgamma(x: Array) -> Array:
     """Return the logarithm of the absolute gamma function."""
     return _lgamma(x)
 
 
-def digamma(x: Array) -> Any:
+def digamma(x: Array) -> Array:
     """Return the derivative of ``lgamma``."""
     return polygamma(0, x)
 
 
-def polygamma(n: int, x: Array) -> Any:
+def polygamma(n: int, x: Array) -> Array:
     """Return the ``n``-th derivative of ``digamma``."""
     return _polygamma(n)(x)
 
@@ -690,7 +692,7 @@ def _length_terms(primals: Sequence[Any], outputs: Sequence[Any], tangents: Sequ
     return [[p / length * t for p, t in zip(primals, tangents, strict=True) if t is not None]]
 
 
-_hypot = Function("hypot", _length, _length_terms)
+_hypot: Callable[[Array, Array], Array] = Function("hypot", _length, _length_terms)
 
 
 def _sinc_value(x: Array) -> Array:
@@ -884,5 +886,5 @@ def _polygamma_value(n: int, x: Array) -> Array:
 
 
 @functools.cache
-def _polygamma(n: int) -> Function:
+def _polygamma(n: int) -> Callable[[Array], Array]:
     return _elementary("polygamma", functools.partial(_polygamma_value, n), lambda x, y: _polygamma(n + 1)(x))
