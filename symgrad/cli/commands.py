@@ -307,17 +307,18 @@ def check(
 
 @main.command()
 @_specs_argument
+@_target_option
 @_jobs_option
 @_verbosity
-def explain(specs: tuple[Path, ...], jobs: int | None) -> int:
+def explain(specs: tuple[Path, ...], targets: tuple[str, ...], jobs: int | None) -> int:
     """Show how every SPEC is compiled, and why.
 
     Derivatives, the rules that rewrote them, the forms to choose from, what is saved for the
-    backward pass, and the measured accuracy.
+    backward pass in each target, and the measured accuracy.
     """
     from symgrad.cli.specs import explain as explain_specs
 
-    return explain_specs(_terminal(), _found(specs), jobs=jobs)
+    return explain_specs(_terminal(), _found(specs), targets=targets or _config().targets, jobs=jobs)
 
 
 @main.command()

@@ -168,15 +168,22 @@ def check(terminal: Terminal, asked: Request) -> int:
     return 0 if statuses[Status.FRESH] == len(seen) and not run.failed else 1
 
 
-def explain(terminal: Terminal, specs: Sequence[str | Failed], *, jobs: int | None) -> int:
-    """Show how ``specs`` are compiled."""
+def explain(
+    terminal: Terminal, specs: Sequence[str | Failed], *, targets: tuple[str, ...] = (), jobs: int | None
+) -> int:
+    """Show how ``specs`` are compiled, and what is kept in each of the ``targets``, or of those that they name."""
     from symgrad.explain.show import show
 
     def tell(outcome: Ready | Known) -> None:
         assert isinstance(outcome, Ready), "everything is compiled"
         show(outcome.derivation, op=outcome.spec.op, path=outcome.path, summary=outcome.spec.summary)
+        if outcome.refused:
+            terminal.problem(outcome.refused)
+            refused.append(outcome.path)
 
-    return 1 if _each(terminal, load_all(specs), jobs, tell) else 0
+    refused: list[str] = []
+    failed = _each(terminal, load_all(specs, targets=targets), jobs, tell)
+    return 1 if failed or refused else 0
 
 
 def convert(terminal: Terminal, specs: Sequence[str | Failed], out: Path | None) -> int:

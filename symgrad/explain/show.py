@@ -47,6 +47,7 @@ def render(derivation: Derivation, *, op: str, path: str, summary: str = "") -> 
         ("Rewriting", _steps(derivation.steps)),
         ("Candidates", _candidates(derivation.candidates)),
         ("Kept for the backward pass", _plan(derivation.plan)),
+        *((f"Kept for reverse mode in {name}", _plan(plan)) for name, plan in derivation.kept),
         ("Accuracy (worst error in ulp, beside the plain composite's)", _accuracy(derivation.accuracy)),
         ("Notes", _notes(derivation.notes)),
     )

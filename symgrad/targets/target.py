@@ -9,10 +9,12 @@ from types import MappingProxyType
 
 from symgrad.compiler.operation import Operation
 from symgrad.errors import Mistake
+from symgrad.explain.derivation import PlanEntry
 from symgrad.ir.expr import Expr
 from symgrad.spec import Spec
 from symgrad.spec.yaml_source import SourceText
-from symgrad.targets.arrays.module import COMMON, Framework, render_module, runtime
+from symgrad.targets.arrays.layout import Layout
+from symgrad.targets.arrays.module import COMMON, Framework, render_module, residuals, runtime
 from symgrad.targets.arrays.spelling import Spelling
 from symgrad.targets.jax import module as jax_module
 from symgrad.targets.jax import tests as jax_tests
@@ -48,6 +50,10 @@ class Target:
     def module(self, operation: Operation) -> str:
         """The text of an operation's module."""
         return render_module(operation, self.framework)
+
+    def kept(self, operation: Operation) -> tuple[PlanEntry, ...]:
+        """What reverse mode keeps of an operation that the target can have, for each variant and in all."""
+        return tuple(residuals(Layout(operation, self.spelling), self.framework))
 
     def files(self, operation: Operation, package: str = "") -> dict[str, str]:
         """The files of an operation, by name."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from symgrad.analysis.sizes import Sizes
 from symgrad.compiler.operation import Operation, Variant
+from symgrad.explain.derivation import PlanEntry
 from symgrad.ir.expr import Expr
 from symgrad.resources import environment
 from symgrad.targets.arrays import docs
@@ -22,9 +24,10 @@ from symgrad.targets.formatting import format_python
 from symgrad.targets.literals import tuple_of
 from symgrad.targets.torch.docs import listed
 
-__all__ = ["COMMON", "Framework", "render_module", "runtime"]
+__all__ = ["COMMON", "Framework", "render_module", "residuals", "runtime"]
 
 COMMON = "_runtime_arrays.py"
+_STANDARD = {"math": "import math", "Any": "from typing import Any"}
 _RUNTIME = Path(__file__).parent / "runtime"
 
 
@@ -41,7 +44,7 @@ class Framework:
         spelling: its words.
         runtime: the name of the file that its modules share.
         array: the type of its arrays.
-        imports: the line that imports each module that source may name.
+        imports: the line that imports each module of the framework that source may name.
         cut: what a rule by tangents keeps, of arguments and outputs; of all values, if `keeps`.
         keeps: whether rules say what they keep, since it is not all that they read.
         kept, read: sentences on what is kept by a rule of tangents, and on what one of gradients reads.
@@ -75,7 +78,7 @@ def render_module(operation: Operation, framework: Framework) -> str:
     outputs = len(spec.outputs)
     values = [f"{name}: {h.type}" for name, h in zip(layout.values, spec.hyperparameters, strict=True)]
     arrays = [
-        f"{name}: {framework.array}{' | None' if t.default is not None else ''}"
+        f"{name}: {framework.array if t.default is None else 'Any'}"
         for name, t in zip(layout.tensors, spec.tensors, strict=True)
     ]
     context = {
@@ -97,15 +100,44 @@ def render_module(operation: Operation, framework: Framework) -> str:
         "constants": [(name, constant_value(node)) for node, name in layout.constants.items()],
         "owner": owner,
     }
-    read = reads([*value, *rule.lines])
+    read = reads([*value, *rule.lines]) | {"Any" if any(t.default is not None for t in spec.tensors) else "rt"}
     context["imports"] = "\n".join(_imports(framework, read, {"rt": f"{plain} as rt", plain: plain}, runtime_name))
     return format_python(environment().get_template("arrays/module.py.j2").render(**context))
 
 
+def residuals(layout: Layout, framework: Framework) -> Iterator[PlanEntry]:
+    """What reverse mode keeps, for each variant and in all, in bytes an element in float32."""
+    for path, variant in layout.operation.variants():
+        where = f" [{', '.join(path)}]" if path else ""
+        values = framework.cut(layout, variant) if layout.is_linear else [s.value for s in variant.plan.base]
+        sizes = Sizes.of(variant.formulas.values())
+        for value in values:
+            yield PlanEntry(described(layout, variant, value) + where, sizes.bytes(value), _source(variant, value))
+        whole, composite = sum(map(sizes.bytes, values)), variant.plan.composite_bytes
+        told = f"{whole:g} bytes an element, {composite:g} for the composite in PyTorch"
+        yield PlanEntry(f"in all{where}", whole, told)
+
+
+def _source(variant: Variant, value: Expr) -> str:
+    if value.op == "sym":
+        return "an argument, which lives anyway"
+    if value in variant.outputs.values():
+        return "an output, which may live anyway"
+    return "a mask, a byte an element" if value.is_boolean else "cheaper than what it is made of"
+
+
 def _imports(framework: Framework, read: Iterable[str], runtimes: Mapping[str, str], own: str) -> list[str]:
     needed = {framework.array.partition(".")[0], *read}
-    lines = [line for name, line in framework.imports.items() if name in needed]
-    return [*lines, "", *(f"from . import {runtimes[name]}" for name in dict.fromkeys(("rt", own)))]
+    standard, others = (
+        [line for name, line in table.items() if name in needed] for table in (_STANDARD, framework.imports)
+    )
+    return [
+        *standard,
+        *([""] if standard else []),
+        *others,
+        "",
+        *(f"from . import {runtimes[name]}" for name in dict.fromkeys(("rt", own))),
+    ]
 
 
 def _options(layout: Layout, framework: Framework) -> str:

@@ -30,7 +30,6 @@ FRAMEWORK = Framework(
     runtime="_runtime_jax.py",
     array="Array",
     imports={
-        "math": "import math\n",
         "jax": "import jax",
         "jnp": "import jax.numpy as jnp",
         "Array": "from jax import Array",

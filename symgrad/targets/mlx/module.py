@@ -7,6 +7,7 @@ from typing import Any
 
 from symgrad.compiler.operation import Variant
 from symgrad.ir.expr import Expr
+from symgrad.ir.traversal import topological
 from symgrad.spec.model import Parameter
 from symgrad.targets.arrays.layout import Layout
 from symgrad.targets.arrays.module import Framework
@@ -28,8 +29,11 @@ MEMBERS = frozenset(_MEMBERS.split())
 
 
 def cut(layout: Layout, variant: Variant) -> Sequence[Expr]:
-    """The outputs that the rule reads rather than computing them again."""
-    return [s.value for s in variant.plan.base if s.source == "output"]
+    """The arguments that the rule reads, and the outputs rather than what they are computed from."""
+    outputs = frozenset(s.value for s in variant.plan.base if s.source == "output")
+    read = topological(*(form for _, _, form in layout.tangent_terms(variant)), leaves=outputs)
+    own = {layout.symbol(t.name) for t in layout.spec.tensors}
+    return [n for n in read if n in outputs or n in own]
 
 
 def _owner(layout: Layout) -> dict[str, Any] | None:
@@ -84,7 +88,7 @@ FRAMEWORK = Framework(
     spelling=MLX,
     runtime="_runtime_mlx.py",
     array="mx.array",
-    imports={"math": "import math\n", "mx": "import mlx.core as mx"},
+    imports={"mx": "import mlx.core as mx"},
     cut=cut,
     kept="The derivatives read {}.",
     read="The gradients read {} beside the cotangents. There is no forward mode: the rule is not linear in the "
