@@ -49,9 +49,9 @@ class Compiled:
 _LANGUAGES = {"auto": (CPP,), "all": (CPP, TRITON)}
 
 
-def compile_spec(spec: Spec, *, package: str = "") -> Compiled:
+def compile_spec(spec: Spec, *, package: str = "", prove: bool = False) -> Compiled:
     """Compile one spec for its targets; its tests import modules from `package`, from beside themselves if that is
-    empty.
+    empty. With `prove` SymPy judges values and derivatives, and the derivation says what it found.
 
     Raises SpecError with every mistake in its formulas, or if no target can have it.
     """
@@ -68,7 +68,7 @@ def compile_spec(spec: Spec, *, package: str = "") -> Compiled:
     fine = [target for target in wanted if not mistakes[target.name]]
     if not for_torch and not fine:
         raise SpecError(m for own in mistakes.values() for m in own)
-    found = derivation(operation, written.missing if written else ())
+    found = derivation(operation, written.missing if written else (), prove=prove)
     kept = tuple((target.spelling.name, target.kept(operation)) for target in fine)
     module = render_module(operation, passes) if for_torch else ""
     shared = shared_files(module, kernels=passes is not None) if for_torch else {}
