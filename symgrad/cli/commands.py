@@ -458,6 +458,16 @@ def _several(name: str, kind: Any, default: tuple[object, ...], what: str) -> Ca
 
 @main.command()
 @_specs_argument
+@click.option(
+    "--target",
+    "targets",
+    multiple=True,
+    metavar="TARGET",
+    type=click.Choice(TARGETS),
+    default=("torch",),
+    show_default=True,
+    help=f"Measure the module for this framework ({', '.join(TARGETS)}); may be given several times.",
+)
 @_several("--size", click.IntRange(min=1), (1 << 22,), "Elements of the largest tensor")
 @_several("--dtype", click.Choice(_DTYPES), ("float32",), f"Dtype of the tensors: {', '.join(_DTYPES)}")
 @_several("--device", click.Choice(("cpu", "cuda")), ("cpu",), "Where they are: cpu, cuda")
@@ -482,6 +492,7 @@ def _several(name: str, kind: Any, default: tuple[object, ...], what: str) -> Ca
 @_verbosity
 def bench(
     specs: tuple[Path, ...],
+    targets: tuple[str, ...],
     sizes: tuple[int, ...],
     dtypes: tuple[str, ...],
     devices: tuple[str, ...],
@@ -496,9 +507,18 @@ def bench(
 
     The composite under autograd, the generated module without and with fused passes, torch.compile
     of the composite, torch's own kernel, and the time that the memory itself needs; in turn, in one run.
+
+    For JAX and MLX: forward and backward in one compiled function, in float32 on the framework's default device, and
+    what reverse mode keeps, beside the composite's. Of the options --size, --rounds and --json hold for them.
     """
     from symgrad.cli.kernels import bench as measure_specs
+    from symgrad.cli.kernels import bench_arrays
 
+    others = [name for name in targets if name != "torch"]
+    if others:
+        if "torch" in targets:
+            raise click.UsageError("PyTorch is measured in a run of its own: its table has other columns.")
+        return bench_arrays(_terminal(), _found(specs), others, sizes=sizes, rounds=rounds, json=json)
     return measure_specs(
         _terminal(),
         _found(specs),
