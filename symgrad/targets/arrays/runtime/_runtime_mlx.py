@@ -7,13 +7,61 @@ has others, and special functions that MLX lacks.
 from __future__ import annotations
 
 import functools
+import inspect
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 import mlx.core as mx
 
-Array = mx.array
+from ._runtime_arrays import (
+    check_shapes,
+    chunk,
+    count,
+    cut,
+    flatten,
+    hyperparameter,
+    part,
+    quotient,
+    sum_to,
+    tuple_of,
+    unflatten,
+)
+
+if TYPE_CHECKING:
+
+    class Module(dict[str, Any]):
+        """``mlx.nn.Module``, which type checkers do not find in MLX."""
+
+        def __init__(self) -> None: ...
+
+        def __getattr__(self, name: str) -> Any: ...
+
+else:
+    from mlx.nn import Module
+
+# What modules read of it by way of this file.
+__all__ = [
+    "Module",
+    "check_shapes",
+    "chunk",
+    "count",
+    "cut",
+    "flatten",
+    "hyperparameter",
+    "part",
+    "quotient",
+    "sum_to",
+    "unflatten",
+]
+
+Array: TypeAlias = mx.array
+Arrays: TypeAlias = "Sequence[Any]"
+Tangents: TypeAlias = "tuple[list[Array], ...]"
+"""For each output, the terms of its tangent."""
+Gradients: TypeAlias = "tuple[Array | None, ...]"
+"""For each argument, its gradient; None for zero."""
+Result = TypeVar("Result")
 Rule = Callable[[Sequence[Any], Sequence[Any], Sequence[Any]], Any]
 
 
@@ -39,44 +87,9 @@ def array(op: str, name: str, value: Any, kind: str = "float", *, optional: bool
     return found
 
 
-_TYPES: dict[str, tuple[type, ...]] = {"float": (float, int), "int": (int,), "bool": (bool,), "str": (str,)}
-
-
-def hyperparameter(op: str, name: str, value: Any, kind: str, choices: Sequence[Any] = ()) -> Any:
-    """Return a hyperparameter as a Python value, of which there is one function each.
-
-    Raises TypeError where it has another type, an array above all: its gradient would be 0 in
-    silence. Raises ValueError where it is none of the choices.
-    """
-    scalar: Any = value
-    if not isinstance(value, mx.array) and hasattr(value, "item"):  # a scalar of numpy
-        value = scalar.item()
-    if not isinstance(value, _TYPES[kind]) or (isinstance(value, bool) and kind != "bool"):
-        what = "an array" if isinstance(value, mx.array) else repr(value)
-        raise TypeError(f"{op}: {name} must be of type {kind}, not {what}")
-    if choices and value not in choices:
-        allowed = ", ".join(map(repr, choices))
-        raise ValueError(f"{op}: {name} must be one of {allowed}, not {value!r}")
-    given: Any = value
-    return float(given) if kind == "float" else given
-
-
-def check_shapes(op: str, **tensors: tuple[Any, tuple[Any, ...]]) -> None:
-    """Raise ValueError where a shape is not the declared one: a name is one size, ``...`` any."""
-    sizes: dict[Any, tuple[int, str]] = {}
-    for name, (value, dims) in tensors.items():
-        if value is None:
-            continue
-        shape, fixed = value.shape, dims[1:] if dims[:1] == ("...",) else dims
-        if len(shape) < len(fixed) or (len(shape) > len(fixed) and len(fixed) == len(dims)):
-            declared = ", ".join(map(str, dims))
-            raise ValueError(f"{op}: {name} must have the shape [{declared}], not {list(shape)}")
-        for dim, size in zip(fixed, shape[len(shape) - len(fixed) :], strict=True):
-            known, where = (dim, "") if isinstance(dim, int) else sizes.setdefault(dim, (size, name))
-            if size != known:
-                beside = f"the dimension {dim} of {name} is {size}, and {known} in {where}"
-                alone = f"a dimension of {name} is {size}, not {known}"
-                raise ValueError(f"{op}: {beside if where else alone}")
+def arrays(op: str, /, **values: Any) -> tuple[Any, ...]:
+    """Return arguments as arrays of floats. Raises TypeError for anything else."""
+    return tuple(array(op, name, value) for name, value in values.items())
 
 
 # ------------------------------------------------------------------------------------------ dtypes
@@ -107,6 +120,51 @@ def alike(*arrays: Any) -> tuple[Any, ...]:
 
 
 # ------------------------------------------------------------------------------------------ derivatives
+class Operation(Generic[Result]):
+    """A function with a rule of its own; arrays come first, hyperparameters last.
+
+    Forward and reverse mode come from one rule by ``tangents``, and reverse mode alone from one by
+    ``gradients``. MLX closes over hyperparameters: there is one custom function for each of their values.
+    """
+
+    def __init__(self, value: Callable[..., Result], hyperparameters: int) -> None:
+        self._value, self._name = value, value.__name__.strip("_")
+        self._arrays = len(inspect.signature(value).parameters) - hyperparameters
+        self._push: Callable[..., Tangents] | None = None
+        self._pull: Callable[..., Gradients] | None = None
+        self._at = functools.cache(self._closed)
+
+    def __call__(self, *arguments: Any) -> Result:
+        result: Result = self._at(*arguments[self._arrays :])(*arguments[: self._arrays])
+        return result
+
+    def _closed(self, *values: Any) -> Function:
+        """The function of arrays alone."""
+
+        def of(rule: Callable[..., Any] | None) -> Rule | None:
+            return None if rule is None else lambda *sequences: rule(*sequences, *values)
+
+        return Function(self._name, lambda *arrays: self._value(*arrays, *values), of(self._push), of(self._pull))
+
+    def tangents(self, rule: Callable[..., Tangents]) -> Callable[..., Tangents]:
+        """Take ``rule(primals, outputs, tangents, *hyperparameters)``, the terms of each output's tangent.
+
+        A tangent that is zero is None. Reverse mode is the transposed.
+        """
+        self._push = rule
+        return rule
+
+    def gradients(self, rule: Callable[..., Gradients]) -> Callable[..., Gradients]:
+        """Take ``rule(primals, outputs, cotangents, *hyperparameters)``, the gradient of each array."""
+        self._pull = rule
+        return rule
+
+
+def operation(*, hyperparameters: int = 0) -> Callable[[Callable[..., Result]], Operation[Result]]:
+    """Make a function an ``Operation``, whose rule is still to come; its last arguments are hyperparameters."""
+    return lambda value: Operation(value, hyperparameters)
+
+
 class Function:
     """A function of arrays with rules of its own for vjp, jvp and vmap; absent arrays are None.
 
@@ -135,7 +193,7 @@ class Function:
             return tuple(next(own) if given else None for given in there)
 
         def value(*arrays: Any) -> tuple[Array, ...]:
-            return _tuple(self._value(*spread(arrays)))
+            return tuple_of(self._value(*spread(arrays)))
 
         def push(primals: Sequence[Any], outputs: Sequence[Any], tangents: Sequence[Any]) -> tuple[Array, ...]:
             if self._push is None:
@@ -158,19 +216,19 @@ def _with_rules(value: Callable[..., Any], push: Rule, pull: Rule | None) -> Any
 
     @function.vjp
     def vjp(primals: Any, cotangents: Any, outputs: Any) -> Any:
-        primals, cotangents, outputs = map(_tuple, (primals, cotangents, outputs))
+        primals, cotangents, outputs = map(tuple_of, (primals, cotangents, outputs))
         found = (pull or functools.partial(_transposed_rule, push))(primals, outputs, cotangents)
         return found if len(found) > 1 else found[0]
 
     @function.jvp
     def jvp(primals: Any, tangents: Any) -> Any:
-        primals, tangents = _tuple(primals), _tuple(tangents)
-        return push(primals, _tuple(function(*primals)), tangents)
+        primals, tangents = tuple_of(primals), tuple_of(tangents)
+        return push(primals, tuple_of(function(*primals)), tangents)
 
     @function.vmap
     def vmap(inputs: Any, axes: Any) -> Any:
-        inputs, axes = _tuple(inputs), _tuple(axes)
-        outputs = _tuple(_with_rules(*_batched(value, push, pull, axes))(*inputs))
+        inputs, axes = tuple_of(inputs), tuple_of(axes)
+        outputs = tuple_of(_with_rules(*_batched(value, push, pull, axes))(*inputs))
         return list(outputs), [0] * len(outputs)
 
     return function
@@ -200,7 +258,7 @@ def _batched(
     """The value and its rules for arrays with a batch along ``axes``; results have it first."""
 
     def values(*arrays: Array) -> Any:
-        return _tuple(_mapped(lambda *a: list(value(*a)), axes)(*arrays))
+        return tuple_of(_mapped(lambda *a: list(value(*a)), axes)(*arrays))
 
     def rule(of: Rule) -> Rule:
         def mapped(primals: Sequence[Any], outputs: Sequence[Any], others: Sequence[Any]) -> tuple[Array, ...]:
@@ -215,7 +273,7 @@ def _batched(
             # Tangents have the axes of their primals, cotangents those of the outputs.
             own_axes = axes if of is push else [0] * m
             whole = [*axes, *[0] * m, *(own_axes[k] for k in there)]
-            return _tuple(_mapped(one, whole)(*primals, *outputs, *(others[k] for k in there)))
+            return tuple_of(_mapped(one, whole)(*primals, *outputs, *(others[k] for k in there)))
 
         return mapped
 
@@ -234,10 +292,6 @@ def _mapped(function: Callable[..., Any], axes: Sequence[int | None]) -> Callabl
     return mapped
 
 
-def _tuple(value: Any) -> tuple[Any, ...]:
-    return tuple(value) if isinstance(value, (tuple, list)) else (value,)
-
-
 def _total(output: Array, terms: Sequence[Array]) -> Array:
     if not terms or not mx.issubdtype(output.dtype, mx.floating):
         return mx.zeros_like(output)
@@ -252,7 +306,9 @@ def _fit(primal: Array, gradient: Any) -> Array:
     return conform(gradient, primal.shape).astype(primal.dtype)
 
 
-def _elementary(name: str, value: Callable[[Array], Array], slope: Callable[[Array, Array], Array]) -> Function:
+def _elementary(
+    name: str, value: Callable[[Array], Array], slope: Callable[[Array, Array], Array]
+) -> Callable[[Array], Array]:
     """A function of one array with its derivative, by argument and value."""
     return Function(name, value, lambda primals, outputs, tangents: [[slope(primals[0], outputs[0]) * tangents[0]]])
 
@@ -262,15 +318,6 @@ def shape_of(*arrays: Any) -> tuple[int, ...]:
     """Return the shape that arrays and numbers broadcast to."""
     shapes = [tuple(a.shape) for a in arrays if isinstance(a, mx.array)]
     return tuple(mx.broadcast_shapes(*shapes)) if shapes else ()
-
-
-def sum_to(value: Array, shape: Sequence[int]) -> Array:
-    """Sum ``value`` to ``shape``: the transposed of broadcasting."""
-    lead = value.ndim - len(shape)
-    own = [k for k, n in enumerate(shape) if n == 1 != value.shape[lead + k]]
-    if not lead and not own:
-        return value
-    return value.sum(axis=(*range(lead), *(lead + k for k in own))).reshape(shape)
 
 
 def conform(value: Array, shape: Sequence[int]) -> Array:
@@ -293,19 +340,6 @@ def drop(value: Array, axis: Any, keepdims: bool) -> Array:
     return value if keepdims else mx.squeeze(value, axis)
 
 
-def count(shape: Sequence[int], axis: Any) -> int:
-    """Return the number of elements along ``axis``; a scalar has one."""
-    axes = axis if isinstance(axis, tuple) else (axis,)
-    return math.prod(shape[a] for a in axes) if shape else 1
-
-
-def quotient(over: float, under: float) -> float:
-    """Return a quotient by a size, which may be 0, as arrays have it."""
-    if under:
-        return over / under
-    return over * math.inf if over else math.nan
-
-
 def diag_embed(value: Array, dim1: int, dim2: int) -> Array:
     """Put the last dimension on the diagonal of two new ones."""
     own = mx.eye(value.shape[-1]) > 0
@@ -324,16 +358,6 @@ def _moved(value: Array, source: int, destination: int) -> Array:
     return mx.moveaxis(value, source, destination)
 
 
-def cut(x: Array, axis: int, start: int = 0, stop: int | None = None, step: int = 1) -> Array:
-    """Return a slice along ``axis``. Raises ValueError for one that is beyond the size, but for steps."""
-    place, size = axis % x.ndim, x.shape[axis]
-    if step == 1 and ((stop or 0) > size or -start > size):
-        raise ValueError(f"a dimension of size {size} has no slice {start}:{'' if stop is None else stop}")
-    where = (*([slice(None)] * place), slice(start, stop, step))
-    found: Array = x[where]
-    return found
-
-
 def cut_back(
     value: Array, shape: Sequence[int], axis: int, start: int = 0, stop: int | None = None, step: int = 1
 ) -> Array:
@@ -347,38 +371,10 @@ def cut_back(
     return pad(value, [*[0, 0] * (len(shape) - 1 - place), first, shape[place] - max(first, last)])
 
 
-def chunk(x: Array, axis: int, chunks: int, index: int) -> Array:
-    """Return one of the equal parts along ``axis``. Raises ValueError where there are none."""
-    size = x.shape[axis]
-    if size % chunks:
-        raise ValueError(f"a dimension of size {size} has no {chunks} equal parts")
-    return cut(x, axis, index * (size // chunks), (index + 1) * (size // chunks))
-
-
 def chunk_back(value: Array, shape: Sequence[int], axis: int, chunks: int, index: int) -> Array:
     """Return zeros of ``shape`` with ``value`` as one of the equal parts along ``axis``."""
     size = shape[axis] // chunks
     return cut_back(value, shape, axis, index * size, (index + 1) * size)
-
-
-def part(value: Array, axis: int, index: int, *shapes: Sequence[int]) -> Array:
-    """Return the part of ``value`` at an index, where arrays of ``shapes`` were joined along ``axis``."""
-    start = sum(shape[axis] for shape in shapes[:index])
-    return cut(value, axis, start, start + shapes[index][axis])
-
-
-def flatten(x: Array, start: int, end: int) -> Array:
-    """Return ``x`` with the dimensions from ``start`` to ``end`` as one."""
-    if not x.ndim:
-        return x.reshape((1,))
-    first, last = start % x.ndim, end % x.ndim + 1
-    return x.reshape((*x.shape[:first], math.prod(x.shape[first:last]), *x.shape[last:]))
-
-
-def unflatten(x: Array, axis: int, *sizes: int) -> Array:
-    """Return ``x`` with a dimension divided into several."""
-    place = axis % x.ndim
-    return x.reshape((*x.shape[:place], *sizes, *x.shape[place + 1 :]))
 
 
 def pad(x: Array, edges: Sequence[int]) -> Array:
@@ -622,7 +618,7 @@ def logsigmoid(x: Array) -> Array:
     return -mx.logaddexp(-x, 0)
 
 
-def hypot(a: Any, b: Any) -> Any:
+def hypot(a: Any, b: Any) -> Array:
     """Return ``sqrt(a**2 + b**2)``, which does not overflow."""
     return _hypot(*_pair(a, b))
 
@@ -641,37 +637,37 @@ def xlog1py(x: Any, y: Any) -> Array:
     return mx.where(none, 0, x * mx.log1p(mx.where(none, 0, y)))
 
 
-def sinc(x: Array) -> Any:
+def sinc(x: Array) -> Array:
     """Return ``sin(pi x) / (pi x)``, and 1 at 0."""
     return _sinc(x)
 
 
-def erfc(x: Array) -> Any:
+def erfc(x: Array) -> Array:
     """Return the complementary error function."""
     return _erfc(x)
 
 
-def erfcx(x: Array) -> Any:
+def erfcx(x: Array) -> Array:
     """Return ``exp(x**2) * erfc(x)``."""
     return _erfcx(x)
 
 
-def log_ndtr(x: Array) -> Any:
+def log_ndtr(x: Array) -> Array:
     """Return the logarithm of the normal distribution function."""
     return _log_ndtr(x)
 
 
-def lgamma(x: Array) -> Any:
+def lgamma(x: Array) -> Array:
     """Return the logarithm of the absolute gamma function."""
     return _lgamma(x)
 
 
-def digamma(x: Array) -> Any:
+def digamma(x: Array) -> Array:
     """Return the derivative of ``lgamma``."""
     return polygamma(0, x)
 
 
-def polygamma(n: int, x: Array) -> Any:
+def polygamma(n: int, x: Array) -> Array:
     """Return the ``n``-th derivative of ``digamma``."""
     return _polygamma(n)(x)
 
@@ -696,7 +692,7 @@ def _length_terms(primals: Sequence[Any], outputs: Sequence[Any], tangents: Sequ
     return [[p / length * t for p, t in zip(primals, tangents, strict=True) if t is not None]]
 
 
-_hypot = Function("hypot", _length, _length_terms)
+_hypot: Callable[[Array, Array], Array] = Function("hypot", _length, _length_terms)
 
 
 def _sinc_value(x: Array) -> Array:
@@ -890,5 +886,5 @@ def _polygamma_value(n: int, x: Array) -> Array:
 
 
 @functools.cache
-def _polygamma(n: int) -> Function:
+def _polygamma(n: int) -> Callable[[Array], Array]:
     return _elementary("polygamma", functools.partial(_polygamma_value, n), lambda x, y: _polygamma(n + 1)(x))

@@ -6,9 +6,9 @@ Shapes, dtypes, rounding, and operations with PyTorch's conventions where JAX ha
 from __future__ import annotations
 
 import functools
-import math
+import inspect
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Generic, TypeAlias, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -16,9 +16,46 @@ import numpy as np
 from jax.ad_checkpoint import checkpoint_name
 from jax.custom_derivatives import SymbolicZero
 
-Array = jax.Array
+from ._runtime_arrays import (
+    check_shapes,
+    chunk,
+    count,
+    cut,
+    flatten,
+    hyperparameter,
+    part,
+    quotient,
+    several,
+    sum_to,
+    tuple_of,
+    unflatten,
+)
+
+# What modules read of it by way of this file.
+__all__ = [
+    "check_shapes",
+    "chunk",
+    "count",
+    "cut",
+    "flatten",
+    "hyperparameter",
+    "part",
+    "quotient",
+    "sum_to",
+    "unflatten",
+]
+
+Array: TypeAlias = jax.Array
+Arrays: TypeAlias = "tuple[Any, ...]"
+Tangents: TypeAlias = "tuple[list[Array], ...]"
+"""For each output, the terms of its tangent."""
+Gradients: TypeAlias = "tuple[Array | None, ...]"
+"""For each argument, its gradient; None for zero."""
+Result = TypeVar("Result")
 _named: Any = checkpoint_name  # without types of its own
 _struct: Any = jax.ShapeDtypeStruct
+_RESIDUAL = "symgrad_residual"
+Pull = TypeVar("Pull", bound=Callable[..., Gradients])
 
 
 # ------------------------------------------------------------------------------------------ arguments
@@ -44,46 +81,9 @@ def array(op: str, name: str, value: Any, kind: str = "float", *, optional: bool
     return found
 
 
-_TYPES: dict[str, tuple[type, ...]] = {
-    "float": (float, int, np.floating, np.integer),
-    "int": (int, np.integer),
-    "bool": (bool, np.bool_),
-    "str": (str,),
-}
-
-
-def hyperparameter(op: str, name: str, value: Any, kind: str, choices: Sequence[Any] = ()) -> Any:
-    """Return a hyperparameter as a Python value, which compilation may depend on.
-
-    Raises TypeError where it has another type, an array above all: its gradient would be 0 in
-    silence. Raises ValueError where it is none of the choices.
-    """
-    is_bool = isinstance(value, (bool, np.bool_))
-    if not isinstance(value, _TYPES[kind]) or (is_bool and kind != "bool"):
-        what = type(value).__name__ if isinstance(value, jax.Array) else repr(value)
-        raise TypeError(f"{op}: {name} must be of type {kind}, not {what}")
-    if choices and value not in choices:
-        allowed = ", ".join(map(repr, choices))
-        raise ValueError(f"{op}: {name} must be one of {allowed}, not {value!r}")
-    return {"float": float, "int": int, "bool": bool, "str": str}[kind](value)
-
-
-def check_shapes(op: str, **tensors: tuple[Any, tuple[Any, ...]]) -> None:
-    """Raise ValueError where a shape is not the declared one: a name is one size, ``...`` any."""
-    sizes: dict[Any, tuple[int, str]] = {}
-    for name, (value, dims) in tensors.items():
-        if value is None:
-            continue
-        shape, fixed = value.shape, dims[1:] if dims[:1] == ("...",) else dims
-        if len(shape) < len(fixed) or (len(shape) > len(fixed) and len(fixed) == len(dims)):
-            declared = ", ".join(map(str, dims))
-            raise ValueError(f"{op}: {name} must have the shape [{declared}], not {list(shape)}")
-        for dim, size in zip(fixed, shape[len(shape) - len(fixed) :], strict=True):
-            known, where = (dim, "") if isinstance(dim, int) else sizes.setdefault(dim, (size, name))
-            if size != known:
-                beside = f"the dimension {dim} of {name} is {size}, and {known} in {where}"
-                alone = f"a dimension of {name} is {size}, not {known}"
-                raise ValueError(f"{op}: {beside if where else alone}")
+def arrays(op: str, /, **values: Any) -> tuple[Any, ...]:
+    """Return arguments as arrays of floats. Raises TypeError for anything else."""
+    return tuple(array(op, name, value) for name, value in values.items())
 
 
 # ------------------------------------------------------------------------------------------ dtypes
@@ -114,30 +114,101 @@ def alike(*arrays: Any) -> tuple[Any, ...]:
 
 
 # ------------------------------------------------------------------------------------------ derivatives
+class Operation(Generic[Result]):
+    """A function with a rule of its own, compiled; arrays come first, hyperparameters last, and are static.
+
+    Forward and reverse mode come from one rule by ``tangents``, and reverse mode alone from one by
+    ``gradients``. ``recompute`` says whether reverse mode computes again what the rule does not mark.
+    """
+
+    def __init__(self, value: Callable[..., Result], hyperparameters: int, recompute: bool) -> None:
+        self._value, self._recompute = value, recompute
+        self._arrays = len(inspect.signature(value).parameters) - hyperparameters
+        self._static = tuple(range(self._arrays, self._arrays + hyperparameters))
+        self._ruled: Any = value
+        self._compiled: Any = value
+
+    def __call__(self, *arguments: Any) -> Result:
+        result: Result = self._compiled(*arguments)
+        return result
+
+    def tangents(self, rule: Callable[..., Tangents]) -> Callable[..., Tangents]:
+        """Take ``rule(primals, outputs, tangents, *hyperparameters)``, the terms of each output's tangent.
+
+        A tangent that is zero is None. Reverse mode is the transposed, and keeps what the rule reads
+        of primals and outputs, and what it marks with ``keep``.
+        """
+        self._ruled = jax.custom_jvp(self._value, nondiff_argnums=self._static)
+        terms = self._checkpointed(rule) if self._recompute else rule
+
+        def jvp(*arguments: Any) -> tuple[Any, Any]:
+            *values, primals, pushed = arguments
+            outputs = self._ruled(*primals, *values)  # itself: the rule holds in nested derivatives, too
+            given = tuple(None if isinstance(t, SymbolicZero) else t for t in pushed)
+            found = terms(primals, tuple_of(outputs), given, *values) if any(t is not None for t in given) else None
+            return outputs, _totals(outputs, found)
+
+        self._ruled.defjvp(jvp, symbolic_zeros=True)
+        self._compiled = jax.jit(self._ruled, static_argnums=self._static)
+        return rule
+
+    def _checkpointed(self, rule: Callable[..., Tangents]) -> Callable[..., Tangents]:
+        policy = jax.checkpoint_policies.save_only_these_names(_RESIDUAL)
+        static = tuple(range(3, 3 + len(self._static)))
+        made: Callable[..., Tangents] = jax.checkpoint(rule, policy=policy, static_argnums=static)
+        return made
+
+    def gradients(self, *, primals: Sequence[int], outputs: Sequence[int]) -> Callable[[Pull], Pull]:
+        """Take ``rule(primals, outputs, cotangents, *hyperparameters)``, the gradient of each array.
+
+        Reverse mode keeps the primals and outputs at these places; the others are None in the rule.
+        """
+
+        def take(rule: Pull) -> Pull:
+            self._ruled = jax.custom_vjp(self._value, nondiff_argnums=self._static)
+
+            def forward(*arguments: Any) -> tuple[Any, Any]:
+                result = self._ruled(*arguments)
+                own, found = arguments[: self._arrays], tuple_of(result)
+                residuals = [a if k in primals else None for k, a in enumerate(own)]
+                return result, (
+                    tuple(residuals),
+                    tuple(y if k in outputs else None for k, y in enumerate(found)),
+                    tuple(None if a is None else Like(a) for a in own),
+                )
+
+            def backward(*arguments: Any) -> tuple[Any, ...]:
+                *values, (own, found, likes), cotangents = arguments
+                gradients = rule(own, found, tuple_of(cotangents), *values)
+                return tuple(
+                    None if like is None or g is None else like(g) for like, g in zip(likes, gradients, strict=True)
+                )
+
+            self._ruled.defvjp(forward, backward)
+            self._compiled = jax.jit(self._ruled, static_argnums=self._static)
+            return rule
+
+        return take
+
+
+def operation(
+    *, hyperparameters: int = 0, recompute: bool = True
+) -> Callable[[Callable[..., Result]], Operation[Result]]:
+    """Make a function an ``Operation``, whose rule is still to come; its last arguments are hyperparameters."""
+    return lambda value: Operation(value, hyperparameters, recompute)
+
+
 def keep(value: Array) -> Array:
     """Mark a value that reverse mode keeps, beside the inputs and outputs that the rule reads."""
-    kept: Array = _named(value, "symgrad_residual")
+    kept: Array = _named(value, _RESIDUAL)
     return kept
 
 
-def checkpoint(function: Callable[..., Any], hyperparameters: int = 0) -> Callable[..., Any]:
-    """Compute what ``keep`` does not mark again in reverse mode; hyperparameters come first."""
-    policy = jax.checkpoint_policies.save_only_these_names("symgrad_residual")
-    static = tuple(range(hyperparameters))
-    made: Callable[..., Any] = jax.checkpoint(function, policy=policy, static_argnums=static)
-    return made
-
-
-def given(tangents: Sequence[Any]) -> list[Any]:
-    """Return the tangents, None for those that are zero: what depends on them is not computed."""
-    return [None if isinstance(t, SymbolicZero) else t for t in tangents]
-
-
-def total(outputs: Any, terms: Sequence[Sequence[Array]]) -> Any:
-    """Return the tangents of outputs as sums of terms, with the outputs' shapes and dtypes."""
-    if not isinstance(outputs, tuple):
-        return _total(outputs, terms[0])
-    return tuple(map(_total, outputs, terms))
+def _totals(outputs: Any, terms: Tangents | None) -> Any:
+    """The tangents of outputs as sums of terms, with the outputs' shapes and dtypes."""
+    own = tuple_of(outputs)
+    found = tuple(map(_total, own, terms or [[]] * len(own)))
+    return found if isinstance(outputs, tuple) else found[0]
 
 
 def _total(output: Array, terms: Sequence[Array]) -> Any:
@@ -167,24 +238,10 @@ class Like:
         return conform(jnp.asarray(gradient), self.shape).astype(self.dtype)
 
 
-def like(value: Any) -> Like | None:
-    """Return what the gradient of an argument looks like."""
-    return None if value is None else Like(value)
-
-
 # ------------------------------------------------------------------------------------------ shapes
 def shape_of(*arrays: Any) -> tuple[int, ...]:
     """Return the shape that arrays and numbers broadcast to."""
     return jnp.broadcast_shapes(*(jnp.shape(a) for a in arrays if a is not None))
-
-
-def sum_to(value: Array, shape: Sequence[int]) -> Array:
-    """Sum ``value`` to ``shape``: the transposed of broadcasting."""
-    lead = value.ndim - len(shape)
-    own = [k for k, n in enumerate(shape) if n == 1 != value.shape[lead + k]]
-    if not lead and not own:
-        return value
-    return value.sum(axis=(*range(lead), *(lead + k for k in own))).reshape(shape)
 
 
 def conform(value: Array, shape: Sequence[int]) -> Array:
@@ -207,34 +264,11 @@ def drop(value: Array, axis: Any, keepdims: bool) -> Array:
     return value if keepdims else jnp.squeeze(value, axis)
 
 
-def count(shape: Sequence[int], axis: Any) -> int:
-    """Return the number of elements along ``axis``; a scalar has one."""
-    axes = axis if isinstance(axis, tuple) else (axis,)
-    return math.prod(shape[a] for a in axes) if shape else 1
-
-
-def quotient(over: float, under: float) -> float:
-    """Return a quotient by a size, which may be 0, as arrays have it."""
-    if under:
-        return over / under
-    return over * math.inf if over else math.nan
-
-
 def diag_embed(value: Array, dim1: int, dim2: int) -> Array:
     """Put the last dimension on the diagonal of two new ones."""
     size = value.shape[-1]
     square = jnp.where(jnp.eye(size, dtype=bool), value[..., None], 0)
     return jnp.moveaxis(square, (-2, -1), (dim1, dim2))
-
-
-def cut(x: Array, axis: int, start: int = 0, stop: int | None = None, step: int = 1) -> Array:
-    """Return a slice along ``axis``. Raises ValueError for one that is beyond the size, but for steps."""
-    place, size = axis % x.ndim, x.shape[axis]
-    if step == 1 and ((stop or 0) > size or -start > size):
-        raise ValueError(f"a dimension of size {size} has no slice {start}:{'' if stop is None else stop}")
-    where = (*([slice(None)] * place), slice(start, stop, step))
-    found: Array = x[where]
-    return found
 
 
 def cut_back(
@@ -245,38 +279,10 @@ def cut_back(
     return jnp.zeros(shape, value.dtype).at[place].set(value)
 
 
-def chunk(x: Array, axis: int, chunks: int, index: int) -> Array:
-    """Return one of the equal parts along ``axis``. Raises ValueError where there are none."""
-    size = x.shape[axis]
-    if size % chunks:
-        raise ValueError(f"a dimension of size {size} has no {chunks} equal parts")
-    return cut(x, axis, index * (size // chunks), (index + 1) * (size // chunks))
-
-
 def chunk_back(value: Array, shape: Sequence[int], axis: int, chunks: int, index: int) -> Array:
     """Return zeros of ``shape`` with ``value`` as one of the equal parts along ``axis``."""
     size = shape[axis] // chunks
     return cut_back(value, shape, axis, index * size, (index + 1) * size)
-
-
-def part(value: Array, axis: int, index: int, *shapes: Sequence[int]) -> Array:
-    """Return the part of ``value`` at an index, where arrays of ``shapes`` were joined along ``axis``."""
-    start = sum(shape[axis] for shape in shapes[:index])
-    return cut(value, axis, start, start + shapes[index][axis])
-
-
-def flatten(x: Array, start: int, end: int) -> Array:
-    """Return ``x`` with the dimensions from ``start`` to ``end`` as one."""
-    if not x.ndim:
-        return x.reshape((1,))
-    first, last = start % x.ndim, end % x.ndim + 1
-    return x.reshape((*x.shape[:first], math.prod(x.shape[first:last]), *x.shape[last:]))
-
-
-def unflatten(x: Array, axis: int, *sizes: int) -> Array:
-    """Return ``x`` with a dimension divided into several."""
-    place = axis % x.ndim
-    return x.reshape((*x.shape[:place], *sizes, *x.shape[place + 1 :]))
 
 
 def pad(x: Array, edges: Sequence[int]) -> Array:
@@ -429,10 +435,6 @@ def matmul_right(a: Array, grad: Array, shape: Sequence[int]) -> Array:
     return _transposed(lambda b: a @ b, shape, grad)
 
 
-def _several(value: Any, dims: int) -> tuple[int, ...]:
-    return tuple(value) if isinstance(value, (tuple, list)) else (value,) * dims
-
-
 def conv(
     dims: int,
     x: Array,
@@ -448,9 +450,9 @@ def conv(
     found = jax.lax.conv_general_dilated(
         batched,
         weight,
-        window_strides=_several(stride, dims),
-        padding=[(p, p) for p in _several(padding, dims)],
-        rhs_dilation=_several(dilation, dims),
+        window_strides=several(stride, dims),
+        padding=[(p, p) for p in several(padding, dims)],
+        rhs_dilation=several(dilation, dims),
         feature_group_count=groups,
     )
     if bias is not None:
@@ -479,7 +481,7 @@ def conv_transpose(
     dilation: Any = 1,
 ) -> Array:
     """Return PyTorch's transposed convolution: the gradient of a convolution in its input."""
-    each = [_several(n, dims) for n in (stride, padding, output_padding, dilation)]
+    each = [several(n, dims) for n in (stride, padding, output_padding, dilation)]
     sizes = zip(x.shape[-dims:], weight.shape[-dims:], *each, strict=True)
     lengths = [(n - 1) * s - 2 * p + d * (k - 1) + more + 1 for n, k, s, p, more, d in sizes]
     shape = (*x.shape[: -dims - 1], weight.shape[1] * groups, *lengths)
@@ -490,7 +492,7 @@ def conv_transpose(
 def _windows(dims: int, shape: Sequence[int], kernel: Any, stride: Any, padding: Any) -> tuple[Any, Any, list[int]]:
     """Return the flat places of each window's elements, which of them there are, and the windows' shape."""
     places, inside, sizes = np.zeros((1, 1), int), np.ones((1, 1), bool), []
-    each = (_several(n, dims) for n in (kernel, kernel if stride is None else stride, padding))
+    each = (several(n, dims) for n in (kernel, kernel if stride is None else stride, padding))
     for size, length, step, edge in zip(shape[-dims:], *each, strict=True):
         sizes.append((size + 2 * edge - length) // step + 1)
         own = np.arange(sizes[-1])[:, None] * step - edge + np.arange(length)
