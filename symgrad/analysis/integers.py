@@ -12,6 +12,7 @@ _INTEGER_KINDS = frozenset({"int_tensor", "bool_tensor", "int", "bool"})
 # Element-wise functions of integers that are integers.
 WHOLE = frozenset(
     ["add", "sub", "mul", "neg", "abs", "sign", "relu", "clamp", "maximum", "minimum", "floor", "ceil", "round"]
+    + ["remainder", "fmod"]
 )
 
 

@@ -218,12 +218,15 @@ class _Parser:
             for o in self.spec.outputs
             if not o.grad
         }
+        written_as = {o.name: o.formula.where.rpartition(".")[2] or o.name for o in self.spec.outputs}
         for output, own in cotangents.items():
             name = own.name
             if names.pop(name, None):
                 elsewhere[name] = f"{name!r} is declared, and is the gradient of {output!r} too; rename one"
             else:
                 names[name] = Bound(own, sources_of(own))
+                written = f"grad_{written_as[output]}"  # beside a tensor of this name the output has another one
+                names.setdefault(written, names[name])
         inner = Scope(names, scope.choices, elsewhere)
         return {
             name: self._gradient(formula, self._formula(formula, inner), scope.names.get(name, Bound()).expr)

@@ -41,6 +41,7 @@ _DOCUMENTATION = ("summary", "reference", "doc")
 
 def build_spec(read: Read, source: SourceText, report: Report) -> Spec:
     """Check ``read`` as a whole and make it a Spec, which is of use only if nothing was reported."""
+    read = _outputs_apart(read)
     _check_op(read, report)
     _check_names(read, report)
     tensors = _each(make_tensor, read, "tensors", report)
@@ -66,6 +67,22 @@ def build_spec(read: Read, source: SourceText, report: Report) -> Spec:
         test=_sampling(read.get("test", {}), tensors, hyperparameters, report),
         **{key: read.get(key, "") for key in _DOCUMENTATION},
     )
+
+
+def _outputs_apart(read: Read) -> Read:
+    """An output that is called as a tensor is has another name in everything that is written: `y_out` beside `y`."""
+    tensors = {entry.name for entry in read.get("tensors", ())}
+    taken = {entry.name for section in _DECLARING for entry in read.get(section, ())}
+    outputs = []
+    for entry in read.get("outputs", ()):
+        name = entry.name
+        if name in tensors:
+            name = f"{name}_out"
+            while name in taken:
+                name += "_"
+            taken.add(name)
+        outputs.append(entry._replace(name=name))
+    return {**read, "outputs": tuple(outputs)} if "outputs" in read else read
 
 
 def _each(make: Callable[[Named, Report], T], read: Read, section: str, report: Report) -> ByName[T]:
