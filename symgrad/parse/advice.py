@@ -31,12 +31,17 @@ _FUNCTIONS = {
     **dict.fromkeys(("swapaxes", "swapdims", "t"), "write transpose(x, dim0, dim1), or x.mT"),
     **dict.fromkeys(("zeros_like", "zeros"), "write 0*x, or the number alone: it broadcasts"),
     **dict.fromkeys(("ones_like", "ones", "full_like", "full"), "write the number alone: it broadcasts"),
-    **dict.fromkeys(("rand_like", "randn_like", "bernoulli", "rand", "randn"), "there are no random numbers in a formula: give a tensor of them"),
+    **dict.fromkeys(
+        ("rand_like", "randn_like", "bernoulli", "rand", "randn"),
+        "there are no random numbers in a formula: give a tensor of them",
+    ),
     **dict.fromkeys(("quantile", "nanquantile", "kthvalue", "percentile"), "write sort(x, dim=d).values[..., k]"),
     **dict.fromkeys(("nansum", "nanmean"), "write sum(nan_to_num(x, 0, oo, -oo))"),
     **dict.fromkeys(("tile", "repeat", "repeat_interleave"), BY_NAME),
     **dict.fromkeys(("layer_norm", "group_norm", "instance_norm", "batch_norm", "rms_norm"), _BY_HAND),
-    **dict.fromkeys(("mse_loss", "l1_loss", "huber_loss", "smooth_l1_loss", "kl_div", "binary_cross_entropy"), _BY_HAND),
+    **dict.fromkeys(
+        ("mse_loss", "l1_loss", "huber_loss", "smooth_l1_loss", "kl_div", "binary_cross_entropy"), _BY_HAND
+    ),
     **dict.fromkeys(("nonzero", "unique", "masked_scatter", "bincount", "histc"), _BY_VALUE),
     **dict.fromkeys(("svd", "qr", "eigh", "eig", "lstsq", "pinverse", "matrix_exp", "lu"), _FACTORS),
     **dict.fromkeys(("fft", "ifft", "rfft", "stft", "complex", "polar", "view_as_complex"), "formulas are real"),

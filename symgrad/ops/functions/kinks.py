@@ -50,7 +50,7 @@ def _tensors_first(name: str) -> Callable[[Expr, Expr], Expr]:
 
 
 def _turns(multiple: Expr, of: Expr) -> Expr:
-    """Minus how often `of` goes into what a remainder leaves: a whole number, which a quotient alone may miss by one."""
+    """Minus how often `of` goes into what a remainder leaves: a whole number, which a quotient may miss by one."""
     return -make("round", multiple / of)
 
 

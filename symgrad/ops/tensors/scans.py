@@ -1,7 +1,7 @@
 """Running products and running log-sum-exps, and the linear recurrence that differentiates both.
 
-`scan(a, b)` is s[k] = a[k]*s[k-1] + b[k] along a dimension, `scan_back(a, b)` is r[k] = b[k] + a[k+1]*r[k+1]: each is the
-transposed of the other. What is multiplied is never divided again, so that all derivatives are right at zeros.
+`scan(a, b)` is s[k] = a[k]*s[k-1] + b[k] along a dimension, `scan_back(a, b)` is r[k] = b[k] + a[k+1]*r[k+1]: each is
+the transposed of the other. What is multiplied is never divided again, so that all derivatives are right at zeros.
 """
 
 from __future__ import annotations

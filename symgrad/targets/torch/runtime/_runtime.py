@@ -824,7 +824,9 @@ def scan(decay: Tensor, x: Tensor, dim: int) -> Tensor:
     """Return ``s[k] = decay[k]*s[k-1] + x[k]`` along ``dim``, in as many steps as the size has binary digits."""
     if x.dim() == 0:
         return x.clone()
-    decay, x = torch.broadcast_tensors(decay, x)
+    if decay.shape != x.shape:
+        shape = broadcast_shapes(decay.shape, x.shape)
+        decay, x = decay.expand(shape), x.expand(shape)
     reach, size = 1, x.shape[dim]
     while reach < size:
         rest = size - reach
