@@ -40,7 +40,7 @@ def derivation(operation: Operation, missing: Sequence[str] = (), *, prove: bool
     variants = operation.variants()
     subjects = [(_label(path, subject), choice) for path, v in variants for subject, choice in _choices(v)]
     return Derivation(
-        formula=tuple((b.name, b.line) for b in (*spec.let, *(o.formula for o in spec.outputs))),
+        formula=tuple(spec.equations),
         derivatives=tuple(
             (_label(path, name), text) for path, v in variants for name, text in derivatives(v, operation.program)
         ),

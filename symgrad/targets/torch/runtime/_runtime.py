@@ -822,6 +822,41 @@ def others_slope(x: Tensor, grad: Tensor, dim: int | None) -> Tensor:
     return (grad.unsqueeze(-1) * torch.where(own, 0, pairs)).sum(-2).movedim(-1, dim)
 
 
+def shift(x: Tensor, dim: int, step: int, fill: int = 0) -> Tensor:
+    """Return each element of ``x`` a place further along ``dim``, or back for a step of -1; ``fill`` comes after."""
+    if x.dim() == 0 or x.shape[dim] == 0:
+        return torch.full_like(x, fill)
+    size = x.shape[dim] - 1
+    vacant = torch.full_like(x.narrow(dim, 0, 1), fill)
+    kept = x.narrow(dim, 0 if step > 0 else 1, size)
+    return torch.cat((vacant, kept) if step > 0 else (kept, vacant), dim)
+
+
+def scan(decay: Tensor, x: Tensor, dim: int) -> Tensor:
+    """Return ``s[k] = decay[k]*s[k-1] + x[k]`` along ``dim``, in as many steps as the size has binary digits."""
+    if x.dim() == 0:
+        return x.clone()
+    if decay.shape != x.shape:
+        shape = broadcast_shapes(decay.shape, x.shape)
+        decay, x = decay.expand(shape), x.expand(shape)
+    reach, size = 1, x.shape[dim]
+    while reach < size:
+        rest = size - reach
+        factor = decay.narrow(dim, reach, rest)
+        later = x.narrow(dim, reach, rest) + factor * x.narrow(dim, 0, rest)
+        x = torch.cat((x.narrow(dim, 0, reach), later), dim)
+        decay = torch.cat((decay.narrow(dim, 0, reach), factor * decay.narrow(dim, 0, rest)), dim)
+        reach *= 2
+    return x
+
+
+def scan_back(decay: Tensor, x: Tensor, dim: int) -> Tensor:
+    """Return ``r[k] = x[k] + decay[k+1]*r[k+1]`` along ``dim``, the transposed of ``scan`` in ``x``."""
+    if x.dim() == 0:
+        return x.clone()
+    return scan(shift(decay, dim, -1).flip(dim), x.flip(dim), dim).flip(dim)
+
+
 def rows(x: Tensor) -> Tensor:
     """Return a tensor as the matrix of its rows."""
     if x.dim() == 2:
