@@ -31,7 +31,7 @@ def evaluate(root: Expr, values: Mapping[Expr, Any]) -> Any:
     (lowered,) = machine([root])
     names = {s: s.name for s in (*root.symbols, *values)}
     constants: dict[Expr, str] = {}
-    text = Printer(names, constants)(lowered)
+    text = Printer(names, constants).text(lowered)
     known = {name: constant_value(node) for node, name in constants.items()}
     return eval(text, {**HELPERS, **known, **{s.name: v for s, v in values.items()}})
 
