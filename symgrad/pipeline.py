@@ -8,6 +8,7 @@ from symgrad.compiler.compile import compile_operation
 from symgrad.errors import Mistake, SpecError
 from symgrad.explain.derivation import Derivation
 from symgrad.explain.derive import derivation
+from symgrad.ir.traversal import forget_nodes
 from symgrad.parse import parse_formulas
 from symgrad.spec import Spec
 from symgrad.targets.cpp.language import CPP
@@ -54,6 +55,7 @@ def compile_spec(spec: Spec, *, package: str = "") -> Compiled:
 
     Raises SpecError with every mistake in its formulas, or if no target can have it.
     """
+    forget_nodes()
     program = parse_formulas(spec)
     operation = compile_operation(program)
     for_torch = "torch" in spec.options.targets
