@@ -133,7 +133,7 @@ def _found(paths: Sequence[Path]) -> list[str | Failed]:
     a spec with mistakes: the others go on, and the exit status says so."""
     from symgrad.cli.work import find_specs
 
-    return find_specs(paths)
+    return find_specs(paths, _config().exclude)
 
 
 def _request(paths: Sequence[Path], out: Path | None, tests: Path | None, **more: Any) -> Request:
@@ -319,36 +319,40 @@ def check(
 @_specs_argument
 @click.option("--latex", is_flag=True, help="Print formulas and derivatives as LaTeX, and nothing else.")
 @_prove_option("Let SymPy judge values and derivatives, too.", default=True)
+@_target_option
 @_jobs_option
 @_verbosity
-def explain(specs: tuple[Path, ...], latex: bool, prove: bool, jobs: int | None) -> int:
+def explain(specs: tuple[Path, ...], latex: bool, prove: bool, targets: tuple[str, ...], jobs: int | None) -> int:
     """Show how every SPEC is compiled, and why.
 
     What was gained over autograd, derivatives, the rules that rewrote them, the forms to choose from (three of each;
-    all with -v), what is saved for the backward pass, the measured accuracy, and what is proven.
+    all with -v), what is saved for the backward pass in each target, the measured accuracy, and what is proven.
     """
     from symgrad.cli.specs import explain as explain_specs
     from symgrad.cli.specs import show_latex
 
     if latex:
         return show_latex(_terminal(), _found(specs))
-    return explain_specs(_terminal(), _found(specs), prove=prove, jobs=jobs)
+    targets = targets or _config().targets
+    return explain_specs(_terminal(), _found(specs), targets=targets, prove=prove, jobs=jobs)
 
 
 @main.command()
 @_specs_argument
+@_target_option
 @_jobs_option
 @_verbosity
-def prove(specs: tuple[Path, ...], jobs: int | None) -> int:
+def prove(specs: tuple[Path, ...], targets: tuple[str, ...], jobs: int | None) -> int:
     """Prove the values and derivatives of every SPEC.
 
     SymPy differentiates each formula as written; that the emitted form is equal is proven in a field of
     rational functions, else compared to 50 digits at many points. One line for each value, gradient, tangent and
-    given gradient; the exit status is 1 if one is refuted.
+    given gradient; the exit status is 1 if one is refuted. For JAX and MLX alone there are no gradients to prove:
+    they make them of the tangents, by transposition.
     """
     from symgrad.cli.prove import prove as prove_specs
 
-    return prove_specs(_terminal(), _found(specs), jobs=jobs)
+    return prove_specs(_terminal(), _found(specs), targets=targets or _config().targets, jobs=jobs)
 
 
 @main.command()
@@ -454,6 +458,16 @@ def _several(name: str, kind: Any, default: tuple[object, ...], what: str) -> Ca
 
 @main.command()
 @_specs_argument
+@click.option(
+    "--target",
+    "targets",
+    multiple=True,
+    metavar="TARGET",
+    type=click.Choice(TARGETS),
+    default=("torch",),
+    show_default=True,
+    help=f"Measure the module for this framework ({', '.join(TARGETS)}); may be given several times.",
+)
 @_several("--size", click.IntRange(min=1), (1 << 22,), "Elements of the largest tensor")
 @_several("--dtype", click.Choice(_DTYPES), ("float32",), f"Dtype of the tensors: {', '.join(_DTYPES)}")
 @_several("--device", click.Choice(("cpu", "cuda")), ("cpu",), "Where they are: cpu, cuda")
@@ -478,6 +492,7 @@ def _several(name: str, kind: Any, default: tuple[object, ...], what: str) -> Ca
 @_verbosity
 def bench(
     specs: tuple[Path, ...],
+    targets: tuple[str, ...],
     sizes: tuple[int, ...],
     dtypes: tuple[str, ...],
     devices: tuple[str, ...],
@@ -492,9 +507,18 @@ def bench(
 
     The composite under autograd, the generated module without and with fused passes, torch.compile
     of the composite, torch's own kernel, and the time that the memory itself needs; in turn, in one run.
+
+    For JAX and MLX: forward and backward in one compiled function, in float32 on the framework's default device, and
+    what reverse mode keeps, beside the composite's. Of the options --size, --rounds and --json hold for them.
     """
     from symgrad.cli.kernels import bench as measure_specs
+    from symgrad.cli.kernels import bench_arrays
 
+    others = [name for name in targets if name != "torch"]
+    if others:
+        if "torch" in targets:
+            raise click.UsageError("PyTorch is measured in a run of its own: its table has other columns.")
+        return bench_arrays(_terminal(), _found(specs), others, sizes=sizes, rounds=rounds, json=json)
     return measure_specs(
         _terminal(),
         _found(specs),

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from symgrad import files
 from symgrad.cli.terminal import Terminal
 from symgrad.cli.work import Failed, load_all, work_all
+from symgrad.errors import SpecError
 from symgrad.spec import Spec
 
 if TYPE_CHECKING:
@@ -35,13 +36,13 @@ class _Done:
     result: Any
 
 
-def prove(terminal: Terminal, specs: Sequence[str | Failed], *, jobs: int | None) -> int:
-    """Print what SymPy finds of each value, gradient and tangent."""
+def prove(terminal: Terminal, specs: Sequence[str | Failed], *, targets: tuple[str, ...] = (), jobs: int | None) -> int:
+    """Print what SymPy finds of each value, gradient and tangent that is written for the ``targets``."""
     import symgrad.symbolic.certify  # noqa: F401  (once, before processes are forked)
 
     counts: Counter[str] = Counter()
     failed = 0
-    for found in work_all(load_all(specs), _verdicts, jobs):
+    for found in work_all(load_all(specs, targets=targets), _verdicts, jobs):
         if isinstance(found, Failed):
             terminal.problem(found.message, found.traceback)
             failed += 1
@@ -60,8 +61,13 @@ def _verdicts(spec: Spec) -> _Done:
     from symgrad.compiler.compile import compile_operation
     from symgrad.parse import parse_formulas
     from symgrad.symbolic.certify import certificate
+    from symgrad.targets.target import TARGETS, refusals
 
-    verdicts: tuple[Verdict, ...] = certificate(compile_operation(parse_formulas(spec))).verdicts
+    operation = compile_operation(parse_formulas(spec))
+    mistakes = [m for name in spec.options.targets if name in TARGETS for m in refusals(operation, TARGETS[name])]
+    if mistakes:
+        raise SpecError(mistakes)
+    verdicts: tuple[Verdict, ...] = certificate(operation, gradients="torch" in spec.options.targets).verdicts
     return _Done(spec.path, verdicts)
 
 

@@ -172,16 +172,24 @@ def check(terminal: Terminal, asked: Request) -> int:
     return 0 if statuses[Status.FRESH] == len(seen) and not run.failed else 1
 
 
-def explain(terminal: Terminal, specs: Sequence[str | Failed], *, prove: bool, jobs: int | None) -> int:
-    """Show how ``specs`` are compiled, with ``prove`` also what SymPy finds of it."""
+def explain(
+    terminal: Terminal, specs: Sequence[str | Failed], *, targets: tuple[str, ...], prove: bool, jobs: int | None
+) -> int:
+    """Show how ``specs`` are compiled, and what is kept in each of the ``targets``, or of those that they name; with
+    ``prove`` also what SymPy finds."""
     from symgrad.explain.show import show
 
     def tell(outcome: Ready | Known) -> None:
         assert isinstance(outcome, Ready), "everything is compiled"
         how = outcome.derivation
         show(how, op=outcome.spec.op, path=outcome.path, summary=outcome.spec.summary, whole=terminal.verbose)
+        if outcome.refused:
+            terminal.problem(outcome.refused)
+            refused.append(outcome.path)
 
-    return 1 if _each(terminal, load_all(specs), jobs, tell, prove=prove) else 0
+    refused: list[str] = []
+    failed = _each(terminal, load_all(specs, targets=targets), jobs, tell, prove=prove)
+    return 1 if failed or refused else 0
 
 
 def show_latex(terminal: Terminal, specs: Sequence[str | Failed]) -> int:

@@ -78,5 +78,8 @@ class Derivation:
     plan: tuple[PlanEntry, ...] = ()
     accuracy: tuple[AccuracyRow, ...] = ()
     notes: tuple[str, ...] = ()
+    kept: tuple[tuple[str, tuple[PlanEntry, ...]], ...] = ()
+    """What reverse mode keeps in frameworks beside PyTorch, by framework; `plan` is PyTorch's, empty where that is no
+    target."""
     proofs: tuple[Proof, ...] = ()  # none where nobody asked for them
     prover: str = ""

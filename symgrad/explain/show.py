@@ -49,6 +49,7 @@ def render(derivation: Derivation, *, op: str, path: str, summary: str = "", who
         ("Rewriting", _steps(derivation.steps)),
         ("Candidates", _candidates(derivation.candidates, whole)),
         ("Kept for the backward pass", _plan(derivation.plan)),
+        *((f"Kept for reverse mode in {name}", _plan(plan)) for name, plan in derivation.kept),
         ("Accuracy (worst error in ulp, beside autograd of the formula as written)", _accuracy(derivation.accuracy)),
         ("Proof", _proofs(derivation)),
         ("Notes", _notes(derivation.notes)),

@@ -48,15 +48,17 @@ class Certificate:
         return f"SymPy {sympy.__version__}"
 
 
-def certificate(operation: Operation) -> Certificate:
+def certificate(operation: Operation, *, gradients: bool = True) -> Certificate:
     """Judge all that an operation emits: forward, backward and jvp, in every variant.
 
-    Imports SymPy.
+    Without `gradients` it is what JAX and MLX get: they make gradients of linear tangents, by transposition. Imports
+    SymPy.
     """
     found = []
     for path, variant in operation.variants():
         place = f" [{', '.join(path)}]" if path else ""
-        for claim in claims(variant):
+        pulled = gradients or any(own.transposed is None for own in variant.overrides.values())
+        for claim in claims(variant, gradients=pulled):
             found.append(verdict(replace(claim, subject=claim.subject + place), variant, operation))
     return Certificate(tuple(found))
 
@@ -69,7 +71,7 @@ def verdict(claim: Claim, variant: Variant, operation: Operation) -> Verdict:
     return judge(claim, _points(claim, Workbench(operation.program, operation.memory)))
 
 
-def claims(variant: Variant) -> Iterator[Claim]:
+def claims(variant: Variant, *, gradients: bool = True) -> Iterator[Claim]:
     """What a variant claims of its outputs, gradients and tangents.
 
     A gradient that the spec gives is what is emitted, and its tangents are the transposed of it.
@@ -77,7 +79,7 @@ def claims(variant: Variant) -> Iterator[Claim]:
     symbols = {s.name: s for formula in variant.formulas.values() for s in formula.tensors}
     for output, formula in variant.formulas.items():
         yield _claim(f"{output}", formula, variant.outputs[output])
-    for (output, tensor), gradient in variant.gradients.items():
+    for (output, tensor), gradient in variant.gradients.items() if gradients else ():
         formula = variant.formulas[output]
         yield _claim(f"d{output}/d{tensor}", formula, gradient, symbols[tensor], cotangent(output, formula))
     for (output, tensor), pushed in variant.tangents.items():
