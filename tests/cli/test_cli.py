@@ -35,6 +35,7 @@ def derivation(proofs: Sequence[SimpleNamespace] = ()) -> SimpleNamespace:
         plan=[SimpleNamespace(what="nothing", bytes_per_element=0, reason="the derivative is constant")],
         accuracy=[SimpleNamespace(**form, composite_ulp32=9, composite_ulp64=0.75, composite_nonfinite=0, local=False)],
         notes=["float16 loses much"],
+        kept=[],
         proofs=proofs,
         prover="SymPy 9",
     )
