@@ -81,7 +81,8 @@ def _in_jax(facts: Facts, both: Sequence[Any], settings: dict[str, Any], given: 
             outputs, pull = jax.vjp(function, *arguments)
             return outputs, pull([jnp.ones_like(y) for y in outputs])
 
-        return lambda: jax.block_until_ready(step(*own))
+        ready: Any = jax.block_until_ready  # without types of its own
+        return lambda: ready(step(*own))
 
     ours, theirs = ([of(f, own) for of in (residual_bytes, scanned_residual_bytes)] for f in functions)
     return [timed(f) for f in functions], (ours[0], theirs[0]), (ours[1], theirs[1])

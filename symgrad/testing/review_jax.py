@@ -95,7 +95,7 @@ def audit(
         program = parse_formulas(spec_of(source).with_targets(("jax",)))
         generated = facts = facts_of(compile_operation(program), "jax")
         written = "; ".join(f"{o.name} = {o.formula.text}" for o in program.spec.outputs)
-    own = type("Audited", (facts,), {"call": staticmethod(function), "refused": ()})
+    own: type[Facts] = type("Audited", (facts,), {"call": staticmethod(function), "refused": ()})
     checks = [c for c in CHECKS if (not only or c in only) and c not in skip]
     found = []
     lack = without_forward_mode(own) if own.linear and "forward_mode" not in skip else None
