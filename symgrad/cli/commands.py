@@ -133,7 +133,7 @@ def _found(paths: Sequence[Path]) -> list[str | Failed]:
     a spec with mistakes: the others go on, and the exit status says so."""
     from symgrad.cli.work import find_specs
 
-    return find_specs(paths)
+    return find_specs(paths, _config().exclude)
 
 
 def _request(paths: Sequence[Path], out: Path | None, tests: Path | None, **more: Any) -> Request:

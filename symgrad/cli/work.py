@@ -8,7 +8,7 @@ import re
 import signal
 import sys
 from collections import defaultdict
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing
@@ -70,27 +70,29 @@ class Failed:
 Outcome = Ready | Known | Failed
 
 
-def find_specs(paths: Iterable[Path]) -> list[str | Failed]:
+def find_specs(paths: Iterable[Path], exclude: Collection[Path] = ()) -> list[str | Failed]:
     """The spec files that ``paths`` name, each once: files as they are, folders with all below them.
 
-    Hidden files and folders are passed over, and links to folders are not followed. A folder without
-    specs, or one that cannot be read, is a failure among the others; a file is not looked at yet.
+    Hidden files and folders are passed over, and what ``exclude`` names, unless ``paths`` name it themselves; links to
+    folders are not followed. A folder without specs, or one that cannot be read, is a failure among the others; a file
+    is not looked at yet.
     """
     found: dict[str, str | Failed] = {}
+    left_out = {os.path.realpath(path) for path in exclude}
     for path in paths:
-        for file in _below(path) if path.is_dir() else [path]:
+        for file in _below(path, left_out) if path.is_dir() else [path]:
             name = file.path if isinstance(file, Failed) else file.as_posix()
             found.setdefault(os.path.realpath(name), file if isinstance(file, Failed) else name)
     return list(found.values())
 
 
-def _below(folder: Path) -> Iterator[Path | Failed]:
+def _below(folder: Path, left_out: Collection[str]) -> Iterator[Path | Failed]:
     locked: list[OSError] = []
     empty = True
     for parent, folders, files in os.walk(folder, onerror=locked.append):
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        folders[:] = sorted(name for name in folders if _is_looked_at(parent, name, left_out))
         for name in sorted(files):
-            if name.endswith(_SUFFIXES) and not name.startswith("."):
+            if name.endswith(_SUFFIXES) and _is_looked_at(parent, name, left_out):
                 empty = False
                 yield Path(parent, name)
     for error in locked:
@@ -99,6 +101,10 @@ def _below(folder: Path) -> Iterator[Path | Failed]:
     if empty and not locked:
         name = folder.as_posix()
         yield Failed(name, f"{name}: no spec (*.yaml, *.yml) in this folder; name one that holds some, or a file")
+
+
+def _is_looked_at(parent: str, name: str, left_out: Collection[str]) -> bool:
+    return not name.startswith(".") and os.path.realpath(os.path.join(parent, name)) not in left_out
 
 
 def load_all(

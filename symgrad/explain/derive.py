@@ -16,6 +16,7 @@ from symgrad.differentiate.modes import is_tensor_op
 from symgrad.explain.derivation import AccuracyRow, Candidate, Derivation, PlanEntry, Proof, Step
 from symgrad.explain.equations import derivatives
 from symgrad.explain.natives import native
+from symgrad.explain.speed import slow
 from symgrad.ir.expr import Expr, symbol
 from symgrad.ir.traversal import substitute, topological
 from symgrad.parse import Program
@@ -39,7 +40,7 @@ def derivation(operation: Operation, missing: Sequence[str] = (), *, prove: bool
     variants = operation.variants()
     subjects = [(_label(path, subject), choice) for path, v in variants for subject, choice in _choices(v)]
     return Derivation(
-        formula=tuple((b.name, b.line) for b in (*spec.let, *(o.formula for o in spec.outputs))),
+        formula=tuple(spec.equations),
         derivatives=tuple(
             (_label(path, name), text) for path, v in variants for name, text in derivatives(v, operation.program)
         ),
@@ -52,6 +53,7 @@ def derivation(operation: Operation, missing: Sequence[str] = (), *, prove: bool
             *_unguarded(operation.program),
             *_native(operation.program),
             *_notes(subjects),
+            *slow(operation),
             *missing,
         ),
         proofs=tuple(Proof(v.subject, v.outcome, v.text) for v in certificate.verdicts) if certificate else (),

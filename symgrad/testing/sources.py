@@ -20,9 +20,12 @@ def spec_text(function: Any, formula: str, settings: Mapping[str, Any]) -> str:
     except SyntaxError as error:
         raise ValueError(f"{formula!r} is no formula: {error.msg}") from None
     called = {id(n.func) for n in nodes if isinstance(n, ast.Call)}
-    names = {n.id for n in nodes if isinstance(n, ast.Name) and id(n) not in called} - {"pi", "E", "oo"}
-    taken = getattr(function, "forward", function)
-    order = [p for p in inspect.signature(taken).parameters if p in names]
+    found = dict.fromkeys(n.id for n in nodes if isinstance(n, ast.Name) and id(n) not in called)
+    names = set(found) - {"pi", "E", "oo"}
+    try:
+        order = [p for p in inspect.signature(getattr(function, "forward", function)).parameters if p in names]
+    except ValueError:  # a builtin has no signature: its arguments are taken as the formula names them
+        order = [name for name in found if name in names]
     if set(order) < names:
         missing = ", ".join(sorted(names - set(order)))
         raise ValueError(f"{missing} of the formula is no argument of {getattr(function, '__name__', function)}")
