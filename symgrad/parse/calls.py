@@ -228,6 +228,9 @@ def _need_tensors(builder: Builder, node: ast.AST, row: TensorOp, operands: Sequ
         if k in row.numbers:
             _need_size(builder, node, row, value)
             continue
+        if k in row.seeds:
+            _need_seed(builder, node, row, value)
+            continue
         if is_number(value):
             builder.fail(node, f"{row.name} works on tensors; {value} depends on none")
         if k in row.integer and not (is_whole_tensor(value) or is_index(value)):
@@ -252,6 +255,13 @@ def _need_size(builder: Builder, node: ast.AST, row: TensorOp, value: Expr) -> N
     whole = all(n.op == "count" or n.number is not None or n.get("kind") == "int" for n in leaves)
     if not is_number(value) or not whole or (value.number is not None and value.number.denominator != 1):
         builder.fail(node, f"{row.name} needs sizes: whole numbers, named dimensions or hyperparameters of type int")
+
+
+def _need_seed(builder: Builder, node: ast.AST, row: TensorOp, value: Expr) -> None:
+    whole = value.number is not None and value.number.denominator == 1
+    if not whole and not any(s["kind"] in ("int", "int_tensor") for s in value.symbols):
+        told = "a hyperparameter of type int, or a tensor of dtype int and shape []"
+        builder.fail(node, f"{row.name} needs a seed that is {told}, and {value} is none")
 
 
 def _sizes_in(value: Expr) -> frozenset[Expr]:
