@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from dataclasses import dataclass
 from typing import Any
@@ -110,6 +111,12 @@ SIZE = Plain(
     {"type": "integer", "minimum": 0},
     lambda scalar: _at_least(0, scalar.value),
 )
+_QUALIFIED = r"[A-Za-z_][A-Za-z0-9_]*::[A-Za-z_][A-Za-z0-9_]*"
+QUALIFIED = Plain(
+    "a name in a namespace, such as mylib::my_op",
+    {"type": "string", "pattern": f"^{_QUALIFIED}$"},
+    lambda scalar: scalar.text if re.fullmatch(_QUALIFIED, scalar.text) else None,
+)
 DIM = Plain(
     "a positive size, a name or '...'",
     {"anyOf": [{"type": "integer", "minimum": 1}, {"type": "string"}]},
@@ -202,6 +209,10 @@ OPTIONS = Record(
         "targets": Key(
             ListOf(OneOf(TARGETS), "a list of targets, such as [torch, jax]", least=1),
             "The frameworks that modules are written for; torch alone if it is left out.",
+        ),
+        "library": Key(
+            QUALIFIED,
+            "Also register the operation with torch.library under this name: torch.export then keeps it as one node.",
         ),
     },
     "a mapping of keys such as 'save' or 'inplace'",

@@ -152,6 +152,7 @@ class Options:
     accumulate: Literal["float32", "same"] = "float32"
     kernels: Literal["auto", "all", "none"] = "none"
     targets: tuple[str, ...] = ("torch",)
+    library: str | None = None
 
     @property
     def fused(self) -> bool:

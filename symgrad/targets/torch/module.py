@@ -58,6 +58,7 @@ def _context(layout: Layout, fused: Fused | None) -> dict[str, Any]:
         "inplace": dispatch.inplace(layout),
         "surrogate": dispatch.surrogate(layout),
         "module": owner(layout),
+        "operator": dispatch.operator(layout),
         "entry": dispatch.entry(layout, "_passes" if fused else ""),
         "choose": fused.choose if fused else (),
         "definitions": fused.definitions if fused else (),

@@ -186,6 +186,8 @@ class _Facts:
         declared = [*layout.argument_names, *layout.outputs, *(f.name for f in spec.let)]
         if not all(map(str.isascii, declared)):
             yield "jit", "False  # torch.jit.load reads no such names"
+        if spec.options.library:
+            yield "library", quoted(spec.options.library)
 
     def _derivatives(self) -> Iterator[tuple[str, str]]:
         layout, spec = self.layout, self.spec

@@ -442,14 +442,21 @@ class Sum:
 
 # -------------------------------------------------------------------------- the way into a Function
 def entry(
-    function: Any, *, outputs: int = 1, residuals: int = 0, surrogate: Any = None, kernels: Any = None
+    function: Any,
+    *,
+    outputs: int = 1,
+    residuals: int = 0,
+    surrogate: Any = None,
+    kernels: Any = None,
+    exported: Any = None,
 ) -> Callable[..., Any]:
     """Return the cheapest way into a Function that is right for whoever watches the call.
 
     It drops the ``residuals``, which are the last results of forward. ``surrogate`` serves tracers
-    and compilers, where these would lose the rule of the Function; ``kernels`` plain calls.
+    and compilers, where these would lose the rule of the Function; ``kernels`` plain calls;
+    ``exported`` torch.export.
     """
-    bare = _without_residuals(function, outputs, residuals)
+    bare = without_residuals(function, outputs, residuals)
     members = {name: value for name, value in vars(bare).items() if name != "jvp"}
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
     compiled = surrogate or traced.apply
@@ -460,7 +467,7 @@ def entry(
 
     def call(*args: Any) -> Any:
         if is_compiling():
-            return compiled(*args)
+            return exported(*args) if exported is not None and is_exporting() else compiled(*args)
         if in_functorch():
             return bare.apply(*(args if outputs == 1 else _batched_alike(args)))
         if in_jit_trace():
@@ -489,7 +496,7 @@ def reverse_mode(args: tuple[Any, ...]) -> bool:
     return False
 
 
-def _without_residuals(function: Any, outputs: int, residuals: int) -> Any:
+def without_residuals(function: Any, outputs: int, residuals: int) -> Any:
     """Return the Function without residuals, for those who would not read them."""
     if not residuals:
         return function
@@ -560,12 +567,15 @@ def straight_through(value: Tensor, surrogate: Tensor) -> Tensor:
     return value.detach() + zero.to(value.dtype)
 
 
-def refuse_compilers(op: str) -> None:
-    """Raise where a compiler would drop the gradient rule of a Function in silence."""
+def refuse_compilers(op: str, exports: bool = False) -> None:
+    """Raise where a compiler would drop the gradient rule of a Function in silence.
+
+    ``exports``: torch.export keeps it, in an operator of torch.library.
+    """
     if not torch.is_grad_enabled():
         return
     compiling = torch.compiler.is_compiling()
-    if compiling and (in_functorch() or is_exporting()):
+    if compiling and (in_functorch() or (is_exporting() and not exports)):
         raise NotImplementedError(
             f"{op}: torch.export and torch.func inside torch.compile lose this gradient; "
             "export under torch.no_grad(), or call torch.func outside torch.compile"
