@@ -22,6 +22,7 @@ from symgrad.ops.functions import FUNCTIONS, SPELLINGS, Function
 from symgrad.ops.tensors import TENSOR_OPS, TENSOR_SPELLINGS, Attribute, TensorOp, is_index, joins
 from symgrad.ops.tensors.row import is_number, is_size
 from symgrad.parse.advice import instead_of, slip_of
+from symgrad.parse.alignment import paired
 from symgrad.parse.arguments import bind, is_none, read_attribute, signature, tensor_arguments
 from symgrad.parse.comparisons import comparison
 from symgrad.parse.scope import Bound
@@ -141,7 +142,7 @@ def _function_call(builder: Builder, name: str, node: ast.Call) -> Expr:
         parameter, value = argument
         return _text(builder, value) if _takes_text(defaults.get(parameter)) else builder.number(value)
 
-    values = dict(zip(given, builder.each(read, given.items()), strict=True))
+    values = dict(zip(given, paired(*builder.each(read, given.items())), strict=True))
     known = {**defaults, **values} if row.name in _DEFAULTS else values
     last = max(row.parameters.index(parameter) for parameter in known)
     arguments = [values.get(p, defaults.get(p)) for p in row.parameters[: last + 1]]
@@ -158,7 +159,7 @@ def _function_call(builder: Builder, name: str, node: ast.Call) -> Expr:
 
 def of_numbers(builder: Builder, node: ast.AST, name: str, operands: Sequence[ast.expr]) -> Expr:
     """A function of numbers that has an operator of its own."""
-    values = builder.each(builder.number, operands)
+    values = paired(*builder.each(builder.number, operands))
     _check_sizes(builder, node, values)
     return functions.call(name, *values)
 
@@ -403,7 +404,7 @@ def _extremum(builder: Builder, name: str, node: ast.Call) -> Expr:
         return builder.shaped(apply(builder, node, TENSOR_OPS[reduction], (operand,), {}))
     if len(node.args) < 2:
         builder.fail(node, f"{name}(a, b) takes at least 2 arguments")
-    values = builder.each(builder.number, node.args)
+    values = paired(*builder.each(builder.number, node.args))
     _check_sizes(builder, node, values)
     if name not in FUNCTIONS and len(values) == 2 and ZERO in values:  # torch's own names mean torch's own slopes
         return functions.extremum_with_zero(function, values[values[0] is ZERO])
