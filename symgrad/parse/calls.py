@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from symgrad.accuracy.evaluate import exact
 from symgrad.analysis.integers import holds_integers, is_integer, is_whole_tensor
+from symgrad.differentiate.modes import vjp
 from symgrad.errors import shown
 from symgrad.ir import truth
 from symgrad.ir.branches import ends, split
@@ -450,7 +451,23 @@ def _decimal(text: str) -> Fraction | None:
     return Fraction(text) if re.fullmatch(form, text) else None
 
 
+def _grad(builder: Builder, name: str, node: ast.Call) -> Expr:
+    """`grad(expr, x)`: the gradient in a tensor of the sum of a formula, for auxiliary losses under 'gradients'."""
+    if not any(b.expr is not None and b.expr.get("kind") == "cotangent" for b in builder.scope.names.values()):
+        builder.fail(node.func, "'grad' is known under 'gradients' only")
+    bound = bind(builder, name, node, ("expr", "tensor"), 2)
+    value, wrt = builder.each(lambda item: builder.isolated(builder.number, item), [bound["expr"], bound["tensor"]])
+    whole, (tensor, _) = builder.whole(bound["expr"], *value), wrt
+    if tensor.op != "sym" or tensor["kind"] != "tensor":
+        builder.fail(bound["tensor"], "the second argument of grad(expr, x) is the name of a tensor of floats")
+    if is_number(whole):
+        builder.fail(bound["expr"], "this depends on no tensor, so it has no gradient")
+    slope = vjp({whole: make("expand", ONE, whole)}, [tensor]).get(tensor, ZERO)
+    return builder.shaped(slope) if slope.tensors else slope
+
+
 SPECIAL: Mapping[str, Callable[[Builder, str, ast.Call], Expr]] = {
+    "grad": _grad,
     "where": _where,
     "ITE": _where,
     **dict.fromkeys(_RELATIONS, _relation),
