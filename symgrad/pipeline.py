@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from symgrad.compiler.compile import compile_operation
 from symgrad.errors import Mistake, SpecError
@@ -49,9 +49,9 @@ class Compiled:
 _LANGUAGES = {"auto": (CPP,), "all": (CPP, TRITON)}
 
 
-def compile_spec(spec: Spec, *, package: str = "") -> Compiled:
+def compile_spec(spec: Spec, *, package: str = "", prove: bool = False) -> Compiled:
     """Compile one spec for its targets; its tests import modules from `package`, from beside themselves if that is
-    empty.
+    empty. With `prove` SymPy judges values and derivatives, and the derivation says what it found.
 
     Raises SpecError with every mistake in its formulas, or if no target can have it.
     """
@@ -69,17 +69,19 @@ def compile_spec(spec: Spec, *, package: str = "") -> Compiled:
     if not for_torch and not fine:
         raise SpecError(m for own in mistakes.values() for m in own)
     module = render_module(operation, passes) if for_torch else Module("", frozenset())
+    found = derivation(operation, written.missing if written else (), prove=prove)
+    kept = tuple((target.spelling.name, target.kept(operation)) for target in fine)
     return Compiled(
         spec,
         module.text,
         render_test(operation, passes.kept if passes else 0, package) if for_torch else "",
-        derivation(operation, written.missing if written else ()),
+        replace(found, plan=found.plan if for_torch else (), kept=kept),
         passes.files if passes else {},
         {name: text for target in fine for name, text in target.files(operation, package).items()},
         {
             **shared_files(module.reads),
             **(passes.shared if passes else {}),
-            **{target.runtime: target.shared() for target in fine},
+            **{name: text for target in fine for name, text in target.shared.items()},
         },
         tuple(m for own in mistakes.values() for m in own),
     )

@@ -10,6 +10,8 @@ from symgrad.differentiate.symbols import tangent
 from symgrad.ir import expr as ex
 from symgrad.lower.code import Code, code, constant, joined, name, tuple_of
 from symgrad.lower.program import Assign, Do, Program, Return, Statement, reads, returned
+from symgrad.spec.model import Hyperparameter, Tensor
+from symgrad.targets.literals import quoted
 from symgrad.targets.torch.conditionals import branches
 from symgrad.targets.torch.layout import Layout
 from symgrad.targets.torch.printer import Printer
@@ -27,6 +29,30 @@ def entry(layout: Layout, kernels: str = "") -> str:
         parts.append(f"surrogate={layout.class_name}Function.surrogate")
     if kernels:
         parts.append(f"kernels={kernels}")
+    if layout.spec.options.library:
+        parts.append("exported=_operator")
+    return ", ".join(parts)
+
+
+def operator(layout: Layout) -> str:
+    """The arguments of `_library.operator`, empty where the spec names no operator."""
+    spec = layout.spec
+    if spec.options.library is None:
+        return ""
+    given = []
+    arguments: tuple[Tensor | Hyperparameter, ...] = (*spec.tensors, *spec.hyperparameters)
+    for k, argument in enumerate(arguments):
+        own = layout.arguments[argument.name]
+        name = own if own.isascii() else f"argument{k}"  # schemas have no other names
+        if isinstance(argument, Hyperparameter):
+            given.append(f"{argument.type} {name}")
+        else:
+            given.append(f"Tensor{'' if argument.default is None else '?'} {name}")
+    results = ", ".join(["Tensor"] * len(spec.outputs))
+    schema = f"({', '.join(given)}) -> {results if len(spec.outputs) == 1 else f'({results})'}"
+    parts = [quoted(spec.options.library), quoted(schema), f"{layout.class_name}Function"]
+    parts += [f"outputs={len(spec.outputs)}"] if len(spec.outputs) > 1 else []
+    parts += [f"residuals={layout.keeps}"] if layout.keeps else []
     return ", ".join(parts)
 
 

@@ -25,6 +25,7 @@ _OF_MODULES: tuple[tuple[Row, ...], ...] = (
     ),
     (
         (".", ("_kernels as rtk",)),
+        (".", ("_library",)),
         (".", ("_runtime as rt",)),
         (".", ("_special",)),
     ),

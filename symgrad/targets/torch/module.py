@@ -47,6 +47,7 @@ def render_module(operation: Operation, fused: Fused | None = None) -> Module:
     read -= {*layout.arguments.values(), *layout.outputs.values()}
     read |= {"torch"} if layout.spec.module is not None else set()
     read |= {"rtk"} if fused else set()
+    read |= {"_library"} if layout.spec.options.library else set()
     read |= {"Literal"} if any(h.type == "str" and h.choices for h in layout.spec.hyperparameters) else set()
     context = {
         **{name: lines(program) for name, program in programs.items()},
@@ -82,6 +83,7 @@ def _context(layout: Layout, methods: Methods, fused: Fused | None) -> dict[str,
             bool(layout.spec.hyperparameters),
         ),
         "module": owner(layout),
+        "operator": dispatch.operator(layout),
         "entry": dispatch.entry(layout, "_passes" if fused else ""),
         "definitions": fused.definitions if fused else (),
     }

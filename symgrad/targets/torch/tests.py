@@ -190,6 +190,8 @@ class _Facts:
         declared = [*layout.argument_names, *layout.outputs, *(f.name for f in spec.let)]
         if not all(map(str.isascii, declared)):
             yield "jit", constant(False)
+        if spec.options.library:
+            yield "library", constant(spec.options.library)
 
     def _derivatives(self) -> Iterator[tuple[str, Code]]:
         layout, spec = self.layout, self.spec
