@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from symgrad.accuracy.machine import machine
 from symgrad.compiler.operation import Variant
@@ -134,8 +133,8 @@ def shown_of(layout: Layout, arguments: Sequence[str]) -> Code:
     return code("{0}[0]", call) if count == 1 else code("{0}[:{1}]", call, count)
 
 
-def inplace(layout: Layout) -> dict[str, Any] | None:
-    """The parts of the in-place Function, where no derivative reads the tensor that is overwritten.
+def inplace(layout: Layout) -> dict[str, Program] | None:
+    """The methods of the in-place Function, where no derivative reads the tensor that is overwritten.
 
     It serves reverse mode. The others copy the result over the tensor: a tangent cannot always be written over.
     """
@@ -145,7 +144,6 @@ def inplace(layout: Layout) -> dict[str, Any] | None:
     output = next(iter(layout.outputs.values()))
     results = tuple_of([output, *[constant(None)] * layout.keeps]) if layout.keeps else name(output)
     return {
-        "tensor": layout.arguments[tensor],
         "forward": (Return(written_over(layout) or _copied_over(layout)),),
         "setup": (
             Do(code("ctx.mark_dirty({0})", output)),

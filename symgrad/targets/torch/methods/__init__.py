@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterable
 
 from symgrad.compiler.operation import Variant
-from symgrad.lower.code import Code, any_of, code, constant, name, tuple_of
+from symgrad.lower.code import Code, any_of, code, constant, keyword, name, tuple_of
 from symgrad.lower.program import Assign, Condition, Do, If, Program, Statement, missing, reads, unpacking
 from symgrad.targets.torch.methods.backward import Backward
 from symgrad.targets.torch.methods.common import keepers, needs
@@ -78,9 +77,9 @@ class Methods(Forward, Backward, Jvp):
             residuals.append(_if_any(self._kept_for(extra, variant), kept))
         outputs = list(layout.outputs.values())
         shown = tuple_of(outputs) if len(outputs) == 1 or self.residual_names else name("outputs")
-        more = [ast.keyword("residuals", tuple_of(residuals))] if residuals else []
+        more = [keyword("residuals", tuple_of(residuals))] if residuals else []
         fixed = [layout.outputs[o.name] for o in layout.spec.outputs if not o.grad]
-        more += [ast.keyword("fixed", tuple_of(fixed))] if fixed else []
+        more += [keyword("fixed", tuple_of(fixed))] if fixed else []
         return (*program, Do(code("rt.save(ctx, inputs, {0}, {1})", shown, [*saved, *more])))
 
 
