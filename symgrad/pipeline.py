@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from symgrad.compiler.compile import compile_operation
 from symgrad.errors import Mistake, SpecError
 from symgrad.explain.derivation import Derivation
 from symgrad.explain.derive import derivation
+from symgrad.ir.traversal import forget_nodes
 from symgrad.parse import parse_formulas
 from symgrad.spec import Spec
 from symgrad.targets.cpp.language import CPP
@@ -48,12 +49,13 @@ class Compiled:
 _LANGUAGES = {"auto": (CPP,), "all": (CPP, TRITON)}
 
 
-def compile_spec(spec: Spec, *, package: str = "") -> Compiled:
+def compile_spec(spec: Spec, *, package: str = "", prove: bool = False) -> Compiled:
     """Compile one spec for its targets; its tests import modules from `package`, from beside themselves if that is
-    empty.
+    empty. With `prove` SymPy judges values and derivatives, and the derivation says what it found.
 
     Raises SpecError with every mistake in its formulas, or if no target can have it.
     """
+    forget_nodes()
     program = parse_formulas(spec)
     operation = compile_operation(program)
     for_torch = "torch" in spec.options.targets
@@ -66,15 +68,21 @@ def compile_spec(spec: Spec, *, package: str = "") -> Compiled:
     fine = [target for target in wanted if not mistakes[target.name]]
     if not for_torch and not fine:
         raise SpecError(m for own in mistakes.values() for m in own)
+    found = derivation(operation, written.missing if written else (), prove=prove)
+    kept = tuple((target.spelling.name, target.kept(operation)) for target in fine)
     module = render_module(operation, passes) if for_torch else ""
     shared = shared_files(module, kernels=passes is not None) if for_torch else {}
     return Compiled(
         spec,
         module,
         render_test(operation, passes.kept if passes else 0, package) if for_torch else "",
-        derivation(operation, written.missing if written else ()),
+        replace(found, plan=found.plan if for_torch else (), kept=kept),
         passes.files if passes else {},
         {name: text for target in fine for name, text in target.files(operation, package).items()},
-        {**shared, **(passes.shared if passes else {}), **{target.runtime: target.shared() for target in fine}},
+        {
+            **shared,
+            **(passes.shared if passes else {}),
+            **{name: text for target in fine for name, text in target.shared.items()},
+        },
         tuple(m for own in mistakes.values() for m in own),
     )

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,7 +13,11 @@ import pytest
 from symgrad.parse import parse_formulas
 from symgrad.spec import load_spec
 
-FIELD = sorted((Path(__file__).parents[1] / "specs" / "field").glob("*.yaml"))
+ROOT = Path(__file__).parents[1]
+FIELD = sorted((ROOT / "specs" / "field").rglob("*.yaml"), key=lambda path: path.stem)
+NIGHTLY = [path for path in FIELD if path.parent.name == "nightly"]  # the others are generated and tested as all specs
+
+ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
 
 
 @pytest.mark.parametrize("path", FIELD, ids=lambda p: p.stem)
@@ -23,3 +30,13 @@ def test_each_names_the_function_that_it_stands_for(path: Path) -> None:
 @pytest.mark.parametrize("path", FIELD, ids=lambda p: p.stem)
 def test_each_can_be_written(path: Path) -> None:
     assert parse_formulas(load_spec(path)).outputs
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("path", NIGHTLY, ids=lambda p: p.stem)
+def test_each_passes_its_generated_test(path: Path, tmp_path: Path) -> None:
+    for command in (["symgrad", "gen", str(path), "-o", "ops"], ["pytest", "ops", "-q", "-p", "no:cacheprovider"]):
+        done = subprocess.run(
+            [sys.executable, "-m", *command], cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]

@@ -15,9 +15,10 @@ LAYERS = (
     "symbolic",
     *("rules", "accuracy", "parse", "symbolic.display", "ways", "plan", "compiler"),
     *("symbolic.whole", "symbolic.certify", "explain"),
+    "lower",
     *("targets", "targets.torch", "targets.arrays", "targets.jax", "targets.mlx", "targets.fused"),
     *("targets.cpp", "targets.triton", "targets.target"),
-    *("pipeline", "files", "importing", "notebook", "operation", "testing", "bench", "cli", "__main__"),
+    *("pipeline", "report", "files", "importing", "notebook", "operation", "testing", "bench", "cli", "__main__"),
 )
 UPWARD = {("ir.expr", "parse.formula"), ("spec.load", "parse")}  # inside of functions, each with its reason
 

@@ -59,8 +59,8 @@ def to_mpf(value: Any) -> Any:
 
 
 def is_narrow(value: Any, bits: int) -> bool:
-    """Whether a ball tells the first bits of its value, or that it is 0."""
-    return bool(value.is_exact() or value.rel_accuracy_bits() >= bits)
+    """Whether a ball tells the first bits of a finite value, or that it is 0."""
+    return bool(value.is_finite() and (value.is_exact() or value.rel_accuracy_bits() >= bits))
 
 
 _GUARD = 24  # bits that are computed and rounded away

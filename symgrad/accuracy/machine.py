@@ -17,7 +17,7 @@ from fractions import Fraction
 from symgrad.analysis.sizes import UNKNOWN, elements
 from symgrad.ir import expr as ex
 from symgrad.ir.expr import HALF, MINUS_ONE, ONE, Expr, make
-from symgrad.ir.traversal import topological
+from symgrad.ir.traversal import per_node, topological
 
 # Functions whose values are bounded or decay: they enter products first.
 _BOUNDED = frozenset({"sigmoid", "tanh", "sin", "cos", "erf", "erfc", "sign", "exp", "where", "sinc"})
@@ -36,12 +36,10 @@ def machine(roots: Iterable[Expr]) -> list[Expr]:
     return [lowered[r] for r in roots]
 
 
+@per_node
 def machine_form(root: Expr) -> Expr:
-    """One root in machine form, on its own; remembered."""
-    found: Expr | None = root.__dict__.get("machine_form")
-    if found is None:
-        (found,) = machine([root])
-        root.__dict__["machine_form"] = found
+    """One root in machine form, on its own."""
+    (found,) = machine([root])
     return found
 
 

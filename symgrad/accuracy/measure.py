@@ -178,15 +178,16 @@ class Judge:
         key = (form, target, wide)
         if key not in self._measured:
             values = self.sample.simulation(target, FLOAT64 if wide else target)(machine_form(form))
-            smallest = math.ldexp(1.0, target.min_exponent - 1)
-            self._measured[key] = Measurement(
-                {
-                    r.index: r.error(target.round(values[r.index]) if wide else values[r.index], smallest)
-                    for r in self.references(target)
-                },
-                frozenset(r.index for r in self.references(target) if r.near),
-            )
+            self._measured[key] = self.errors_of([target.round(v) for v in values] if wide else values, target)
         return self._measured[key]
+
+    def errors_of(self, values: Sequence[Any], target: Format) -> Measurement:
+        """The errors of what was computed at the points of a format, however that was done."""
+        smallest = math.ldexp(1.0, target.min_exponent - 1)
+        return Measurement(
+            {r.index: r.error(values[r.index], smallest) for r in self.references(target)},
+            frozenset(r.index for r in self.references(target) if r.near),
+        )
 
     def double_errors(self, form: Expr) -> dict[int, float]:
         """The errors of `form` in float64 at the points of float32, in ulp of float64, by index of the point."""

@@ -11,7 +11,10 @@ __all__ = ["WHOLE", "holds_integers", "is_integer", "is_whole_tensor"]
 _INTEGER_KINDS = frozenset({"int_tensor", "bool_tensor", "int", "bool"})
 # Element-wise functions of integers that are integers.
 WHOLE = frozenset(
-    ["add", "sub", "mul", "neg", "abs", "sign", "relu", "clamp", "maximum", "minimum", "floor", "ceil", "round"]
+    [
+        *("add", "sub", "mul", "neg", "abs", "sign", "relu", "clamp", "maximum", "minimum", "floor", "ceil", "round"),
+        *("remainder", "fmod"),
+    ]
 )
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import torch
+import numpy as np
 
 from symgrad.compiler.workbench import hyperparameter_values
 from symgrad.ir.traversal import topological
@@ -14,7 +14,10 @@ from symgrad.ops.tensors.shapes import Extent, extent
 from symgrad.parse import parse_formulas
 from symgrad.spec.model import Spec, Tensor
 
-__all__ = ["arguments"]
+if TYPE_CHECKING:
+    import torch
+
+__all__ = ["arguments", "drawn"]
 
 _ROW = 1024  # of the last dimension, where there are that many elements
 _MIDDLE = 64
@@ -22,20 +25,32 @@ _MIDDLE = 64
 
 def arguments(spec: Spec, elements: int, dtype: torch.dtype, device: str = "cpu") -> list[Any]:
     """Tensors with gradients, parameters of the module in their own shape, and hyperparameters."""
-    generator = torch.Generator().manual_seed(0)
+    import torch
+
+    arrays, settings = drawn(spec, elements)
+    tensors = [torch.from_numpy(array).to(device) for array in arrays]
+    found = [
+        t.to(dtype).requires_grad_(own.grad) if own.dtype == "float" else t
+        for own, t in zip(spec.tensors, tensors, strict=True)
+    ]
+    return [*found, *settings]
+
+
+def drawn(spec: Spec, elements: int) -> tuple[list[Any], list[Any]]:
+    """Arrays of numpy, parameters of the module in their own shape; and hyperparameters."""
+    generator = np.random.default_rng(0)
     shape_of = _shapes(spec, elements)
     found: list[Any] = []
     for tensor in spec.tensors:
         shape = shape_of(tensor)
         if tensor.dtype == "int":
-            found.append(torch.randint(0, 3, shape, generator=generator).to(device))
+            found.append(generator.integers(0, 3, shape))
         elif tensor.dtype == "bool":
-            found.append(torch.rand(shape, generator=generator).to(device) < 0.5)
+            found.append(generator.random(shape) < 0.5)
         else:
             low, high = _range(spec, tensor)
-            values = low + (high - low) * torch.rand(shape, generator=generator)
-            found.append(values.to(device, dtype).requires_grad_(tensor.grad))
-    return found + [_setting(spec, h) for h in spec.hyperparameters]
+            found.append(np.asarray(low + (high - low) * generator.random(shape, dtype=np.float32)))
+    return found, [_setting(spec, h) for h in spec.hyperparameters]
 
 
 def _setting(spec: Spec, hyperparameter: Any) -> Any:

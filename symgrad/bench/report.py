@@ -8,10 +8,12 @@ import os
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from symgrad.bench.measure import Row
 from symgrad.errors import SymgradError
+
+if TYPE_CHECKING:
+    from symgrad.bench.measure import Row
 
 __all__ = ["business", "check_target", "doubts", "plot", "pyplot", "summary", "table", "write_json"]
 
@@ -113,7 +115,7 @@ def _mean(values: Iterable[float]) -> float:
     return math.exp(sum(logs) / len(logs)) if logs else math.nan
 
 
-def write_json(rows: Sequence[Row], path: Path) -> None:
+def write_json(rows: Sequence[Any], path: Path) -> None:
     """The rows as a list of objects."""
     path.write_text(json.dumps([asdict(r) for r in rows], indent=1) + "\n", encoding="utf-8")
 

@@ -133,7 +133,7 @@ def _found(paths: Sequence[Path]) -> list[str | Failed]:
     a spec with mistakes: the others go on, and the exit status says so."""
     from symgrad.cli.work import find_specs
 
-    return find_specs(paths)
+    return find_specs(paths, _config().exclude)
 
 
 def _request(paths: Sequence[Path], out: Path | None, tests: Path | None, **more: Any) -> Request:
@@ -187,6 +187,10 @@ _target_option = click.option(
 )
 
 
+def _prove_option(what: str, *, default: bool = False) -> Callable[[F], F]:
+    return click.option("--prove/--no-prove", default=default, show_default=True, help=what)
+
+
 @click.group(
     cls=_Program,
     name="symgrad",
@@ -210,6 +214,7 @@ def main() -> None:
 @click.option("--dry-run", is_flag=True, help="Write nothing; tell what would be written.")
 @click.option("--diff", is_flag=True, help="Write nothing; show what would change.")
 @_full_option
+@_prove_option("Compile every spec, and write only files whose values and derivatives SymPy does not refute.")
 @_kernels_option
 @_target_option
 @_jobs_option
@@ -223,6 +228,7 @@ def gen(
     dry_run: bool,
     diff: bool,
     full: bool,
+    prove: bool,
     kernels: bool,
     targets: tuple[str, ...],
     jobs: int | None,
@@ -237,7 +243,7 @@ def gen(
     """
     from symgrad.cli.specs import Writing, generate
 
-    asked = _request(specs, out, tests, kernels=kernels, targets=targets, full=full, jobs=jobs)
+    asked = _request(specs, out, tests, kernels=kernels, targets=targets, full=full, prove=prove, jobs=jobs)
     return generate(_terminal(), asked, Writing(force, prune, dry=dry_run or diff, diff=diff))
 
 
@@ -281,6 +287,7 @@ def watch(
 @click.option("--force", is_flag=True, help="Accepted as by gen; no file is written either way.")
 @click.option("--prune", is_flag=True, help="Accepted as by gen; no file is removed either way.")
 @_full_option
+@_prove_option("Compile every spec, and let SymPy judge its values and derivatives, too.")
 @_kernels_option
 @_target_option
 @_jobs_option
@@ -292,32 +299,100 @@ def check(
     force: bool,
     prune: bool,
     full: bool,
+    prove: bool,
     kernels: bool,
     targets: tuple[str, ...],
     jobs: int | None,
 ) -> int:
     """Tell which files are stale, hand-edited, missing or left over.
 
-    Takes the arguments of gen, and writes nothing. The exit status is 1 unless all files are up to date.
+    Takes the arguments of gen, and writes nothing. The exit status is 1 unless all files are up to date (and, with
+    --prove, nothing is refuted).
     """
     from symgrad.cli.specs import check as check_files
 
-    return check_files(_terminal(), _request(specs, out, tests, kernels=kernels, targets=targets, full=full, jobs=jobs))
+    asked = _request(specs, out, tests, kernels=kernels, targets=targets, full=full, prove=prove, jobs=jobs)
+    return check_files(_terminal(), asked)
 
 
 @main.command()
 @_specs_argument
+@click.option("--latex", is_flag=True, help="Print formulas and derivatives as LaTeX, and nothing else.")
+@_prove_option("Let SymPy judge values and derivatives, too.", default=True)
+@_target_option
 @_jobs_option
 @_verbosity
-def explain(specs: tuple[Path, ...], jobs: int | None) -> int:
+def explain(specs: tuple[Path, ...], latex: bool, prove: bool, targets: tuple[str, ...], jobs: int | None) -> int:
     """Show how every SPEC is compiled, and why.
 
-    Derivatives, the rules that rewrote them, the forms to choose from, what is saved for the
-    backward pass, and the measured accuracy.
+    What was gained over autograd, derivatives, the rules that rewrote them, the forms to choose from (three of each;
+    all with -v), what is saved for the backward pass in each target, the measured accuracy, and what is proven.
     """
     from symgrad.cli.specs import explain as explain_specs
+    from symgrad.cli.specs import show_latex
 
-    return explain_specs(_terminal(), _found(specs), jobs=jobs)
+    if latex:
+        return show_latex(_terminal(), _found(specs))
+    targets = targets or _config().targets
+    return explain_specs(_terminal(), _found(specs), targets=targets, prove=prove, jobs=jobs)
+
+
+@main.command()
+@_specs_argument
+@_target_option
+@_jobs_option
+@_verbosity
+def prove(specs: tuple[Path, ...], targets: tuple[str, ...], jobs: int | None) -> int:
+    """Prove the values and derivatives of every SPEC.
+
+    SymPy differentiates each formula as written; that the emitted form is equal is proven in a field of
+    rational functions, else compared to 50 digits at many points. One line for each value, gradient, tangent and
+    given gradient; the exit status is 1 if one is refuted. For JAX and MLX alone there are no gradients to prove:
+    they make them of the tangents, by transposition.
+    """
+    from symgrad.cli.prove import prove as prove_specs
+
+    return prove_specs(_terminal(), _found(specs), targets=targets or _config().targets, jobs=jobs)
+
+
+@main.command()
+@_specs_argument
+@click.option("--html", is_flag=True, default=True, help="As HTML pages that load nothing, the only form so far.")
+@click.option(
+    "-o",
+    "--out",
+    default="reports",
+    show_default=True,
+    metavar="DIR",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Folder of the pages.",
+)
+@click.option(
+    "--bench",
+    metavar="FILE",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Figures that `symgrad bench --json FILE` wrote, to be shown.",
+)
+@_prove_option("Prove values and derivatives for it, which takes SymPy.", default=True)
+@_jobs_option
+@_verbosity
+def report(specs: tuple[Path, ...], html: bool, out: Path, bench: Path | None, prove: bool, jobs: int | None) -> int:
+    """Write a page about every SPEC.
+
+    It is DIR/NAME.html: the formula and its derivatives, how their forms were derived with the error at each step,
+    errors over each input beside those of autograd, what is saved for the backward pass, and what is proven.
+    """
+    import json
+
+    from symgrad.cli.prove import report as write_report
+
+    try:
+        rows = json.loads(bench.read_text(encoding="utf-8")) if bench else []
+        if not (isinstance(rows, list) and all(isinstance(row, dict) and "op" in row for row in rows)):
+            raise ValueError("no list of measurements")
+    except (OSError, ValueError) as error:
+        raise click.BadParameter(f"{bench}: not what `symgrad bench --json` writes ({error})") from None
+    return write_report(_terminal(), _found(specs), out, bench=rows, proven=prove, jobs=jobs)
 
 
 @main.command()
@@ -383,6 +458,16 @@ def _several(name: str, kind: Any, default: tuple[object, ...], what: str) -> Ca
 
 @main.command()
 @_specs_argument
+@click.option(
+    "--target",
+    "targets",
+    multiple=True,
+    metavar="TARGET",
+    type=click.Choice(TARGETS),
+    default=("torch",),
+    show_default=True,
+    help=f"Measure the module for this framework ({', '.join(TARGETS)}); may be given several times.",
+)
 @_several("--size", click.IntRange(min=1), (1 << 22,), "Elements of the largest tensor")
 @_several("--dtype", click.Choice(_DTYPES), ("float32",), f"Dtype of the tensors: {', '.join(_DTYPES)}")
 @_several("--device", click.Choice(("cpu", "cuda")), ("cpu",), "Where they are: cpu, cuda")
@@ -407,6 +492,7 @@ def _several(name: str, kind: Any, default: tuple[object, ...], what: str) -> Ca
 @_verbosity
 def bench(
     specs: tuple[Path, ...],
+    targets: tuple[str, ...],
     sizes: tuple[int, ...],
     dtypes: tuple[str, ...],
     devices: tuple[str, ...],
@@ -421,9 +507,18 @@ def bench(
 
     The composite under autograd, the generated module without and with fused passes, torch.compile
     of the composite, torch's own kernel, and the time that the memory itself needs; in turn, in one run.
+
+    For JAX and MLX: forward and backward in one compiled function, in float32 on the framework's default device, and
+    what reverse mode keeps, beside the composite's. Of the options --size, --rounds and --json hold for them.
     """
     from symgrad.cli.kernels import bench as measure_specs
+    from symgrad.cli.kernels import bench_arrays
 
+    others = [name for name in targets if name != "torch"]
+    if others:
+        if "torch" in targets:
+            raise click.UsageError("PyTorch is measured in a run of its own: its table has other columns.")
+        return bench_arrays(_terminal(), _found(specs), others, sizes=sizes, rounds=rounds, json=json)
     return measure_specs(
         _terminal(),
         _found(specs),

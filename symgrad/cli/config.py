@@ -29,6 +29,7 @@ class Config:
 
     file: Path | None = None
     specs: tuple[Path, ...] = ()
+    exclude: tuple[Path, ...] = ()
     out: Path | None = None
     tests: Path | None = None
     kernels: bool = False
@@ -84,6 +85,7 @@ def _targets(value: Any) -> list[str] | None:
 # What each key holds: in words, and read; None for anything else.
 _KEYS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "specs": ('a path, or a list of them, such as ["specs"]', _texts),
+    "exclude": ('a path, or a list of them, such as ["specs/drafts"]', _texts),
     "out": ('a folder, such as "mypkg/ops"', _text),
     "tests": ('a folder, such as "tests/ops"', _text),
     "kernels": ("true or false", _flag),
@@ -112,6 +114,7 @@ def _config(file: Path, table: dict[str, Any], folder: Path) -> Config:
     return Config(
         file,
         tuple(map(place, values.get("specs", ()))),
+        tuple(map(place, values.get("exclude", ()))),
         place(values["out"]) if "out" in values else None,
         place(values["tests"]) if "tests" in values else None,
         values.get("kernels", False),

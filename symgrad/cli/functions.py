@@ -6,6 +6,7 @@ import inspect
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
 
 from symgrad.accuracy.evaluate import exact
 from symgrad.accuracy.machine import machine
@@ -50,10 +51,11 @@ class Entry:
         yield f"  kernels: {self.kernels or 'none; it is computed by torch'}"
 
 
-def entries() -> list[Entry]:
+@cache
+def entries() -> tuple[Entry, ...]:
     """All that specs may call: functions, then operations on whole tensors, by name."""
     functions = [_function(row) for name, row in sorted(FUNCTIONS.items()) if not row.internal]
-    return functions + [_tensor_op(row) for row in sorted(ROWS, key=lambda row: row.name)]
+    return (*functions, *(_tensor_op(row) for row in sorted(ROWS, key=lambda row: row.name)))
 
 
 def named(name: str) -> list[Entry]:

@@ -12,10 +12,10 @@ from pathlib import Path
 
 from symgrad.cli.terminal import Terminal
 from symgrad.cli.work import Failed
-from symgrad.errors import SymgradError
+from symgrad.errors import SpecError, SymgradError
 from symgrad.importing import import_generated
 
-__all__ = ["bench", "build"]
+__all__ = ["bench", "bench_arrays", "build"]
 
 
 def _lacks_torch(terminal: Terminal, command: str) -> bool:
@@ -127,3 +127,55 @@ def bench(
         terminal.problem(str(error))
         return 1
     return 0
+
+
+def bench_arrays(
+    terminal: Terminal,
+    specs: Sequence[str | Failed],
+    targets: Sequence[str],
+    *,
+    sizes: Sequence[int],
+    rounds: int,
+    json: Path | None,
+) -> int:
+    """Measure the modules of specs for frameworks beside PyTorch."""
+    for name in targets:
+        if find_spec(name) is None:
+            install = f'python -m pip install "symgrad[{name}]"'
+            terminal.problem(f"bench --target {name} needs {name}, which is not installed: {install}")
+            return 1
+    from symgrad.bench import arrays, report
+    from symgrad.compiler.compile import compile_operation
+    from symgrad.parse import parse_formulas
+    from symgrad.spec import load_specs
+
+    rows: list[arrays.Row] = []
+    refused = 0
+    busy = report.business()
+    if busy:
+        terminal.remark(f"note: {busy}")
+    try:
+        if json is not None:
+            report.check_target(json)
+        for path in specs:
+            if isinstance(path, Failed):
+                raise SymgradError(path.message)
+            for spec in load_specs(path):
+                operation = compile_operation(parse_formulas(spec.without_kernels()))
+                for target, size in product(targets, sizes):
+                    try:
+                        row = arrays.measure(operation, target, size, rounds)
+                    except SpecError as error:
+                        terminal.problem(str(error))
+                        refused += 1
+                        continue
+                    rows += [] if row is None else [row]
+                terminal.remark(f"{path}: {spec.op} measured")
+        for line in arrays.table(rows):
+            terminal.finding(line)
+        if json is not None:
+            report.write_json(rows, json)
+    except SymgradError as error:
+        terminal.problem(str(error))
+        return 1
+    return 1 if refused else 0

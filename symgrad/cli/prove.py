@@ -1,53 +1,24 @@
-"""The command `prove`: what SymPy finds of the derivatives of specs."""
+"""What the commands `prove` and `report` do."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-import click
-
-from symgrad.cli.commands import _jobs_option, _specs_argument, _terminal, _verbosity
+from symgrad import files
+from symgrad.cli.terminal import Terminal
+from symgrad.cli.work import Failed, load_all, work_all
+from symgrad.errors import SpecError
+from symgrad.spec import Spec
 
 if TYPE_CHECKING:
-    from symgrad.cli.work import Failed
-    from symgrad.symbolic.certify import Certificate
+    from symgrad.symbolic.prove import Verdict
 
-__all__ = ["prove"]
-
-
-@click.command()
-@_specs_argument
-@_jobs_option
-@_verbosity
-def prove(specs: Sequence[Path], jobs: int | None) -> int:
-    """Prove the values and derivatives of every SPEC.
-
-    SymPy differentiates each formula as written; that the emitted form is equal is proven in a field of
-    rational functions, else compared to 50 digits at many points. One line for each value, gradient and
-    tangent; the exit status is 1 if one is refuted.
-    """
-    from symgrad.cli.work import Failed as Failure
-    from symgrad.cli.work import find_specs
-
-    terminal = _terminal()
-    counts: Counter[str] = Counter()
-    failed = 0
-    for path, found in _certificates(find_specs(specs), jobs):
-        if isinstance(found, Failure):
-            terminal.problem(found.message, found.traceback)
-            failed += 1
-            continue
-        for verdict in found.verdicts:
-            counts[verdict.outcome] += 1
-            line = f"{path}: {verdict.subject}: {verdict.text}"
-            (terminal.problem if verdict.outcome == "refuted" else terminal.finding)(line)
-    told = ", ".join(f"{number} {_WORDS[outcome]}" for outcome, number in counts.items())
-    terminal.result(f"{counts.total()} claims: {told}" if told else "nothing to prove")
-    return 1 if failed or counts["refuted"] else 0
-
+__all__ = ["prove", "report"]
 
 _WORDS = {
     "proven": "proven",
@@ -59,44 +30,77 @@ _WORDS = {
 }
 
 
-def _certificates(specs: Sequence[str | Failed], jobs: int | None) -> Iterator[tuple[str, Certificate | Failed]]:
-    """The certificate of each spec, or why there is none, in order."""
-    from symgrad.cli.work import _cores, _pool
-
-    paths = [spec for spec in specs if isinstance(spec, str)]
-    workers = min(jobs or _cores(), len(paths))
-    if workers < 2:
-        found: Iterator[Certificate | Failed] = map(_certify, paths)
-        yield from _in_order(specs, found)
-        return
-    import symgrad.symbolic.certify  # noqa: F401  (once, before the processes are forked)
-
-    with _pool(workers) as pool:
-        yield from _in_order(specs, pool.map(_certify, paths))
+@dataclass(frozen=True)
+class _Done:
+    path: str
+    result: Any
 
 
-def _in_order(
-    specs: Sequence[str | Failed], found: Iterator[Certificate | Failed]
-) -> Iterator[tuple[str, Certificate | Failed]]:
-    for spec in specs:
-        yield (spec, next(found)) if isinstance(spec, str) else (spec.path, spec)
+def prove(terminal: Terminal, specs: Sequence[str | Failed], *, targets: tuple[str, ...] = (), jobs: int | None) -> int:
+    """Print what SymPy finds of each value, gradient and tangent that is written for the ``targets``."""
+    import symgrad.symbolic.certify  # noqa: F401  (once, before processes are forked)
+
+    counts: Counter[str] = Counter()
+    failed = 0
+    for found in work_all(load_all(specs, targets=targets), _verdicts, jobs):
+        if isinstance(found, Failed):
+            terminal.problem(found.message, found.traceback)
+            failed += 1
+            continue
+        for verdict in found.result:
+            counts[verdict.outcome] += 1
+            line = f"{found.path}: {verdict.subject}: {verdict.text}"
+            (terminal.problem if verdict.outcome == "refuted" else terminal.finding)(line)
+    told = ", ".join(f"{number} {_WORDS[outcome]}" for outcome, number in counts.items())
+    count = counts.total()
+    terminal.result(f"{count} claim{'' if count == 1 else 's'}: {told}" if told else "nothing to prove")
+    return 1 if failed or counts["refuted"] else 0
 
 
-def _certify(path: str) -> Certificate | Failed:
-    from symgrad.cli.work import Failed as Failure
-    from symgrad.cli.work import _crash
-    from symgrad.errors import SpecError, SymgradError
+def _verdicts(spec: Spec) -> _Done:
+    from symgrad.compiler.compile import compile_operation
+    from symgrad.parse import parse_formulas
+    from symgrad.symbolic.certify import certificate
+    from symgrad.targets.target import TARGETS, refusals
 
-    try:
-        from symgrad.compiler.compile import compile_operation
-        from symgrad.parse import parse_formulas
-        from symgrad.spec import load_spec
-        from symgrad.symbolic.certify import certificate
+    operation = compile_operation(parse_formulas(spec))
+    mistakes = [m for name in spec.options.targets if name in TARGETS for m in refusals(operation, TARGETS[name])]
+    if mistakes:
+        raise SpecError(mistakes)
+    verdicts: tuple[Verdict, ...] = certificate(operation, gradients="torch" in spec.options.targets).verdicts
+    return _Done(spec.path, verdicts)
 
-        return certificate(compile_operation(parse_formulas(load_spec(path))))
-    except SpecError as error:
-        return Failure(path, str(error))
-    except SymgradError as error:
-        return Failure(path, f"{path}: {error}")
-    except Exception as error:
-        return _crash(path, error)
+
+def report(
+    terminal: Terminal,
+    specs: Sequence[str | Failed],
+    out: Path,
+    *,
+    bench: Sequence[Mapping[str, Any]],
+    proven: bool,
+    jobs: int | None,
+) -> int:
+    """Write a page about each spec into a folder."""
+    import symgrad.report  # noqa: F401  (once, before processes are forked)
+
+    failed = 0
+    for found in work_all(load_all(specs), partial(_page, bench=bench, proven=proven), jobs):
+        if isinstance(found, Failed):
+            terminal.problem(found.message, found.traceback)
+            failed += 1
+            continue
+        path = out / f"{found.path}.html"
+        try:
+            files.write({path: found.result})
+        except files.FileError as error:
+            terminal.problem(str(error))
+            failed += 1
+            continue
+        terminal.result(f"wrote {path.as_posix()}")
+    return 1 if failed else 0
+
+
+def _page(spec: Spec, bench: Sequence[Mapping[str, Any]], proven: bool) -> _Done:
+    from symgrad.report import html
+
+    return _Done(spec.op, html(spec, prove=proven, bench=bench))

@@ -14,12 +14,12 @@ from pathlib import Path
 
 from symgrad import files
 from symgrad.cli.terminal import Terminal
-from symgrad.cli.work import Failed, Known, Ready, compile_all, load, load_all
+from symgrad.cli.work import Failed, Known, Ready, compile_all, load, load_all, work_all
 from symgrad.files import FileState, Folder, Status
 from symgrad.resources import environment
 from symgrad.spec import Spec
 
-__all__ = ["Request", "Writing", "check", "convert", "explain", "generate", "start_spec", "watch"]
+__all__ = ["Request", "Writing", "check", "convert", "explain", "generate", "show_latex", "start_spec", "watch"]
 
 _SCHEMA = ".symgrad.schema.json"
 _EVERY = 0.3  # seconds between two looks at the specs
@@ -30,7 +30,7 @@ class Request:
     """What a command was asked for.
 
     ``whole``: the specs are all that folders hold, so that files of other specs may be left over. ``full``: headers are
-    not believed, everything is compiled.
+    not believed, everything is compiled. ``prove``: so it is, and SymPy judges it.
     """
 
     specs: Sequence[str | Failed]
@@ -40,6 +40,7 @@ class Request:
     targets: tuple[str, ...] = ()
     whole: bool = False
     full: bool = False
+    prove: bool = False
     jobs: int | None = None
 
 
@@ -60,6 +61,8 @@ def generate(terminal: Terminal, asked: Request, how: Writing = Writing()) -> in
     would = "would " if how.dry else ""
 
     def write(outcome: Ready | Known) -> None:
+        if isinstance(outcome, Ready) and not run.is_proven(outcome):
+            return
         if isinstance(outcome, Known):
             files.refuse_edited(outcome.states, force=how.force)
             before = outcome.states
@@ -149,6 +152,7 @@ def check(terminal: Terminal, asked: Request) -> int:
         if isinstance(outcome, Known):
             note(outcome.states)
         else:
+            run.is_proven(outcome)
             run.refuse(outcome)
             note(run.folder.check(run.texts(outcome), outcome.shared))
 
@@ -168,15 +172,38 @@ def check(terminal: Terminal, asked: Request) -> int:
     return 0 if statuses[Status.FRESH] == len(seen) and not run.failed else 1
 
 
-def explain(terminal: Terminal, specs: Sequence[str | Failed], *, jobs: int | None) -> int:
-    """Show how ``specs`` are compiled."""
+def explain(
+    terminal: Terminal, specs: Sequence[str | Failed], *, targets: tuple[str, ...], prove: bool, jobs: int | None
+) -> int:
+    """Show how ``specs`` are compiled, and what is kept in each of the ``targets``, or of those that they name; with
+    ``prove`` also what SymPy finds."""
     from symgrad.explain.show import show
 
     def tell(outcome: Ready | Known) -> None:
         assert isinstance(outcome, Ready), "everything is compiled"
-        show(outcome.derivation, op=outcome.spec.op, path=outcome.path, summary=outcome.spec.summary)
+        how = outcome.derivation
+        show(how, op=outcome.spec.op, path=outcome.path, summary=outcome.spec.summary, whole=terminal.verbose)
+        if outcome.refused:
+            terminal.problem(outcome.refused)
+            refused.append(outcome.path)
 
-    return 1 if _each(terminal, load_all(specs), jobs, tell) else 0
+    refused: list[str] = []
+    failed = _each(terminal, load_all(specs, targets=targets), jobs, tell, prove=prove)
+    return 1 if failed or refused else 0
+
+
+def show_latex(terminal: Terminal, specs: Sequence[str | Failed]) -> int:
+    """Print formulas and derivatives of ``specs`` as LaTeX."""
+    from symgrad.symbolic.display import latex
+
+    failed = 0
+    for outcome in work_all(load_all(specs), latex, jobs=1):
+        if isinstance(outcome, Failed):
+            terminal.problem(outcome.message, outcome.traceback)
+            failed += 1
+        else:
+            terminal.finding(outcome)
+    return 1 if failed else 0
 
 
 def convert(terminal: Terminal, specs: Sequence[str | Failed], out: Path | None) -> int:
@@ -244,12 +271,12 @@ class _Run:
     def each(self, act: Callable[[Ready | Known], None], *, compile_edited: bool = False) -> None:
         """Call ``act`` for each spec that does not fail; those are compiled whose headers leave a doubt."""
         known = [self._known(spec, compile_edited=compile_edited) for spec in self.specs]
-        failed = _each(self.terminal, known, self.asked.jobs, act, self.package)
+        failed = _each(self.terminal, known, self.asked.jobs, act, self.package, prove=self.asked.prove)
         self.failed += len(failed)
         self._failures += failed
 
     def _known(self, spec: Spec | Failed, *, compile_edited: bool) -> Spec | Failed | Known:
-        if isinstance(spec, Failed) or self.asked.full:
+        if isinstance(spec, Failed) or self.asked.full or self.asked.prove:
             return spec
         states = self.folder.known(spec.path, self.source(spec))
         if states is None or (compile_edited and any(state.status is Status.EDITED for state in states)):
@@ -270,6 +297,23 @@ class _Run:
             self.terminal.problem(ready.refused)
             self.failed += 1
 
+    def is_proven(self, ready: Ready) -> bool:
+        """Tell what SymPy found, if it was asked, and whether it refutes nothing."""
+        from symgrad.explain.gain import proof_line
+
+        line = proof_line(ready.derivation)
+        if not line:
+            return True
+        wrong = [p for p in ready.derivation.proofs if p.outcome == "refuted"]
+        if not wrong:
+            self.terminal.result(f"{ready.path}: {line}")
+            return True
+        for proof in wrong:
+            self.terminal.problem(f"{ready.path}: {proof.subject}: {proof.text}")
+        self.failed += 1
+        self._failures.append(ready.path)
+        return False
+
     def left_over(self) -> list[FileState]:
         """Files that no spec gives any more; nothing is said of those whose specs failed."""
         failed = set(self._failures)
@@ -283,11 +327,13 @@ def _each(
     jobs: int | None,
     act: Callable[[Ready | Known], None],
     package: str = "",
+    *,
+    prove: bool = False,
 ) -> list[str]:
     """Call ``act`` with every spec that compiles, in order; the paths of specs that failed, there or before."""
     failed: list[str] = []
     told: set[str] = set()
-    outcomes = compile_all(specs, jobs, package)
+    outcomes = compile_all(specs, jobs, package, prove=prove)
     with closing(outcomes), terminal.progress(outcomes, [spec.path for spec in specs]) as shown:
         for outcome in shown:
             if isinstance(outcome, Failed):

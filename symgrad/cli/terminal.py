@@ -31,6 +31,11 @@ class Terminal:
         self._verbosity = verbosity
         self._bar: Progress | None = None
 
+    @property
+    def verbose(self) -> bool:
+        """Whether ``-v`` was given."""
+        return self._verbosity > 0
+
     def detail(self, text: str) -> None:
         """Something for ``-v`` only."""
         if self._verbosity > 0:

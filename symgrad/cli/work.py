@@ -8,13 +8,14 @@ import re
 import signal
 import sys
 from collections import defaultdict
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from symgrad.errors import Location, Mistake, SpecError, SymgradError
 from symgrad.files import FileState
@@ -24,7 +25,10 @@ from symgrad.spec.yaml_source import MAX_BYTES
 if TYPE_CHECKING:
     from symgrad.explain.derivation import Derivation
 
-__all__ = ["Failed", "Known", "Outcome", "Ready", "compile_all", "find_specs", "load", "load_all"]
+__all__ = ["Failed", "Known", "Outcome", "Ready", "compile_all", "find_specs", "load", "load_all", "work_all"]
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 STANDARD_INPUT = "-"
 _SUFFIXES = (".yaml", ".yml")
@@ -66,27 +70,29 @@ class Failed:
 Outcome = Ready | Known | Failed
 
 
-def find_specs(paths: Iterable[Path]) -> list[str | Failed]:
+def find_specs(paths: Iterable[Path], exclude: Collection[Path] = ()) -> list[str | Failed]:
     """The spec files that ``paths`` name, each once: files as they are, folders with all below them.
 
-    Hidden files and folders are passed over, and links to folders are not followed. A folder without
-    specs, or one that cannot be read, is a failure among the others; a file is not looked at yet.
+    Hidden files and folders are passed over, and what ``exclude`` names, unless ``paths`` name it themselves; links to
+    folders are not followed. A folder without specs, or one that cannot be read, is a failure among the others; a file
+    is not looked at yet.
     """
     found: dict[str, str | Failed] = {}
+    left_out = {os.path.realpath(path) for path in exclude}
     for path in paths:
-        for file in _below(path) if path.is_dir() else [path]:
+        for file in _below(path, left_out) if path.is_dir() else [path]:
             name = file.path if isinstance(file, Failed) else file.as_posix()
             found.setdefault(os.path.realpath(name), file if isinstance(file, Failed) else name)
     return list(found.values())
 
 
-def _below(folder: Path) -> Iterator[Path | Failed]:
+def _below(folder: Path, left_out: Collection[str]) -> Iterator[Path | Failed]:
     locked: list[OSError] = []
     empty = True
     for parent, folders, files in os.walk(folder, onerror=locked.append):
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        folders[:] = sorted(name for name in folders if _is_looked_at(parent, name, left_out))
         for name in sorted(files):
-            if name.endswith(_SUFFIXES) and not name.startswith("."):
+            if name.endswith(_SUFFIXES) and _is_looked_at(parent, name, left_out):
                 empty = False
                 yield Path(parent, name)
     for error in locked:
@@ -95,6 +101,10 @@ def _below(folder: Path) -> Iterator[Path | Failed]:
     if empty and not locked:
         name = folder.as_posix()
         yield Failed(name, f"{name}: no spec (*.yaml, *.yml) in this folder; name one that holds some, or a file")
+
+
+def _is_looked_at(parent: str, name: str, left_out: Collection[str]) -> bool:
+    return not name.startswith(".") and os.path.realpath(os.path.join(parent, name)) not in left_out
 
 
 def load_all(
@@ -112,17 +122,28 @@ def load_all(
 
 
 def compile_all(
-    specs: Sequence[Spec | Failed | Known], jobs: int | None = None, package: str = ""
+    specs: Sequence[Spec | Failed | Known], jobs: int | None = None, package: str = "", *, prove: bool = False
 ) -> Generator[Outcome, None, None]:
     """What becomes of each spec, in order; ``jobs`` (default: one a core) are compiled at once.
 
-    ``package`` is where tests find their modules, empty where these stand beside them.
+    ``package`` is where tests find their modules, empty where these stand beside them. With ``prove`` SymPy judges
+    what was compiled.
+    """
+    return work_all(specs, partial(_compiled, package=package, prove=prove), jobs)
+
+
+def work_all(
+    specs: Sequence[Spec | T], work: Callable[[Spec], R], jobs: int | None = None
+) -> Generator[R | T | Failed, None, None]:
+    """What ``work`` makes of each spec, in order, or why it failed; what is no spec is passed on.
+
+    ``jobs`` (default: one a core) are worked on at once, in processes.
     """
     wanted = [spec for spec in specs if isinstance(spec, Spec)]
-    compiled = _compile(wanted, min(jobs or _cores(), len(wanted)), package)
-    with closing(compiled):
+    done = _worked(wanted, work, min(jobs or _cores(), len(wanted)))
+    with closing(done):
         for spec in specs:
-            yield next(compiled) if isinstance(spec, Spec) else spec
+            yield next(done) if isinstance(spec, Spec) else spec
 
 
 def load(path: str) -> Sequence[Spec | Failed]:
@@ -164,48 +185,52 @@ def _op_mistake(spec: Spec, message: str) -> Mistake:
     return Mistake(spec.path, Location(line, key.end() - spec.text.rfind("\n", 0, key.end())), "op", message, source)
 
 
-def _compile(specs: Sequence[Spec], jobs: int, package: str) -> Generator[Outcome, None, None]:
-    """Compile ``specs`` in order, here or in ``jobs`` processes: the results are the same."""
+def _worked(specs: Sequence[Spec], work: Callable[[Spec], R], jobs: int) -> Generator[R | Failed, None, None]:
+    """The work on ``specs`` in order, here or in ``jobs`` processes: the results are the same."""
     if jobs < 2:
-        yield from (_compile_one(spec, package) for spec in specs)
+        yield from (_attempt(work, spec) for spec in specs)
         return
     import symgrad.pipeline  # noqa: F401  (once, before the processes are forked)
 
     strangers = set(multiprocessing.active_children())
     with _pool(jobs) as pool:
-        futures = [pool.submit(_compile_one, spec, package) for spec in specs]
+        futures = [pool.submit(_attempt, work, spec) for spec in specs]
         try:
             for spec, future in zip(specs, futures, strict=True):
                 try:
                     yield future.result()
                 except BrokenProcessPool:
-                    yield _compile_alone(spec, package)
+                    yield _alone(work, spec)
         except BaseException:  # interrupted, or nobody wants the rest: do not wait for it
             for child in set(multiprocessing.active_children()) - strangers:
                 child.terminate()  # and the pool gives up what is left; it complains of futures that were cancelled
             raise
 
 
-def _compile_alone(spec: Spec, package: str) -> Outcome:
+def _alone(work: Callable[[Spec], R], spec: Spec) -> R | Failed:
     """A process died: with one of its own for each spec that was left, the fault shows where it is."""
     with _pool(1) as pool:
         try:
-            return pool.submit(_compile_one, spec, package).result()
+            return pool.submit(_attempt, work, spec).result()
         except BrokenProcessPool:
             return Failed(spec.path, f"{spec.path}: the process that compiled it died (was memory short?)")
 
 
-def _compile_one(spec: Spec, package: str) -> Outcome:
+def _attempt(work: Callable[[Spec], R], spec: Spec) -> R | Failed:
     try:
-        from symgrad.pipeline import compile_spec
-
-        compiled = compile_spec(spec, package=package)
+        return work(spec)
     except SpecError as error:
         return Failed(spec.path, str(error))
     except SymgradError as error:
         return Failed(spec.path, f"{spec.path}: {error}")
     except Exception as error:
         return _crash(spec.path, error)
+
+
+def _compiled(spec: Spec, package: str, prove: bool) -> Ready:
+    from symgrad.pipeline import compile_spec
+
+    compiled = compile_spec(spec, package=package, prove=prove)
     refused = "\n".join(mistake.render() for mistake in compiled.mistakes)
     return Ready(spec, compiled.files, compiled.shared, compiled.derivation, refused)
 

@@ -23,11 +23,14 @@ __all__ = ["Override", "override"]
 class Override:
     """A gradient that the spec gives; `transposed` is the jvp of a linear one (output -> tangent), else None.
 
+    `gradient` is what is emitted for `given`, which is as it was written.
+
     Of several outputs `terms` are what each cotangent alone contributes, linearly, and under None all the rest; there
     are none where that is the whole gradient.
     """
 
     gradient: Expr
+    given: Expr
     transposed: Mapping[str, Expr] | None
     terms: Mapping[str | None, Expr] = field(default_factory=dict)
 
@@ -51,7 +54,7 @@ def override(program: Program, formulas: Mapping[str, Expr], tensor: str, gradie
     gradient = _of_shape(gradient, program.symbols[tensor], values)
     settled = add(*terms.values()) if terms else _settled(gradient, bench)
     if not is_linear(gradient, cotangents):
-        return Override(settled, None, terms)
+        return Override(settled, gradient, None, terms)
     given = settled if is_linear(settled, cotangents) else gradient
     transposed: dict[str, Expr] = {}
     for output in [o for o, symbol_ in own.items() if symbol_ in cotangents]:
@@ -65,7 +68,7 @@ def override(program: Program, formulas: Mapping[str, Expr], tensor: str, gradie
                 substitute(pulled[stand_in], {stand_in: value}), value, program.symbols[tensor], tangent(tensor)
             )
             transposed[output] = bench.finish(pushed)
-    return Override(settled, transposed, terms)
+    return Override(settled, gradient, transposed, terms)
 
 
 def _settled(gradient: Expr, bench: Workbench) -> Expr:

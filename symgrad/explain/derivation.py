@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["AccuracyRow", "Candidate", "Derivation", "PlanEntry", "Step"]
+__all__ = ["AccuracyRow", "Candidate", "Derivation", "PlanEntry", "Proof", "Step"]
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,11 @@ class PlanEntry:
 
 @dataclass(frozen=True)
 class AccuracyRow:
-    """Worst measured error of an emitted form, beside that of the formula as written."""
+    """Worst measured error of an emitted form, beside that of the formula as written, under autograd for a derivative.
+
+    `nonfinite` and `composite_nonfinite` count results that are not finite where the truth is, `composite_nonfinite`
+    at moderate arguments alone. `local`: it is about a factor of a derivative, not about all of it.
+    """
 
     subject: str
     ulp32: float
@@ -50,6 +54,17 @@ class AccuracyRow:
     composite_ulp32: float
     composite_ulp64: float
     nonfinite: int
+    composite_nonfinite: int = 0
+    local: bool = False
+
+
+@dataclass(frozen=True)
+class Proof:
+    """What SymPy found of a value, gradient or tangent: `outcome` in a word, `text` as a line."""
+
+    subject: str
+    outcome: str
+    text: str
 
 
 @dataclass(frozen=True)
@@ -63,3 +78,8 @@ class Derivation:
     plan: tuple[PlanEntry, ...] = ()
     accuracy: tuple[AccuracyRow, ...] = ()
     notes: tuple[str, ...] = ()
+    kept: tuple[tuple[str, tuple[PlanEntry, ...]], ...] = ()
+    """What reverse mode keeps in frameworks beside PyTorch, by framework; `plan` is PyTorch's, empty where that is no
+    target."""
+    proofs: tuple[Proof, ...] = ()  # none where nobody asked for them
+    prover: str = ""

@@ -4,44 +4,60 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from symgrad.accuracy.autograd import Autograd
 from symgrad.accuracy.candidates import Choice
-from symgrad.accuracy.measure import ulp_text
+from symgrad.accuracy.evaluate import FLOAT32, FLOAT64, Format
+from symgrad.accuracy.machine import machine_form
+from symgrad.accuracy.measure import Judge, Score, ulp_text
+from symgrad.accuracy.simulate import Simulation
 from symgrad.compiler.operation import Operation, Variant
-from symgrad.explain.derivation import AccuracyRow, Candidate, Derivation, PlanEntry, Step
+from symgrad.compiler.workbench import Workbench
+from symgrad.differentiate.modes import is_tensor_op
+from symgrad.explain.derivation import AccuracyRow, Candidate, Derivation, PlanEntry, Proof, Step
 from symgrad.explain.equations import derivatives
 from symgrad.explain.natives import native
+from symgrad.explain.speed import slow
 from symgrad.ir.expr import Expr, symbol
 from symgrad.ir.traversal import substitute, topological
 from symgrad.parse import Program
 from symgrad.parse.formula import formula
 
+_CANCELLED = 0.828125  # the value of a tensor that what is measured does not depend on
 _ACCURATE = 4.0  # ulp, in float32: the figure that every formula should reach
 
 
-def derivation(operation: Operation, missing: Sequence[str] = ()) -> Derivation:
+def derivation(operation: Operation, missing: Sequence[str] = (), *, prove: bool = False) -> Derivation:
     """Collect formula, derivatives, rules, candidates, plan and accuracy over all variants.
 
-    `missing` says what the target lacks, which is told with the other notes.
+    `missing` says what the target lacks, which is told with the other notes. With `prove` SymPy judges all of it.
     """
+    certificate = None
+    if prove:
+        from symgrad.symbolic.certify import certificate as certify
+
+        certificate = certify(operation)
     spec = operation.program.spec
     variants = operation.variants()
     subjects = [(_label(path, subject), choice) for path, v in variants for subject, choice in _choices(v)]
     return Derivation(
-        formula=tuple((b.name, b.line) for b in (*spec.let, *(o.formula for o in spec.outputs))),
+        formula=tuple(spec.equations),
         derivatives=tuple(
             (_label(path, name), text) for path, v in variants for name, text in derivatives(v, operation.program)
         ),
         steps=(*_recognitions(variants), *_steps(subjects)),
         candidates=tuple(_candidates(subjects)),
         plan=tuple(_plan(operation.variants())),
-        accuracy=tuple(_accuracy(subjects)),
+        accuracy=tuple(row for path, v in variants for row in _accuracy(path, v, operation)),
         notes=(
             *_unread(operation.program),
             *_unguarded(operation.program),
             *_native(operation.program),
             *_notes(subjects),
+            *slow(operation),
             *missing,
         ),
+        proofs=tuple(Proof(v.subject, v.outcome, v.text) for v in certificate.verdicts) if certificate else (),
+        prover=certificate.prover if certificate else "",
     )
 
 
@@ -99,11 +115,36 @@ def _plan(variants: list[tuple[tuple[str, ...], Variant]]) -> Iterator[PlanEntry
         yield PlanEntry(_label(path, "in all"), plan.bytes, summary)
 
 
-def _accuracy(subjects: list[tuple[str, Choice]]) -> Iterator[AccuracyRow]:
-    for subject, choice in subjects:
-        best, raw = choice.chosen, choice.candidates[0]
-        nonfinite = best.float32.nonfinite + best.float64.nonfinite
-        yield AccuracyRow(subject, best.float32.ulp, best.float64.ulp, raw.float32.ulp, raw.float64.ulp, nonfinite)
+def _accuracy(path: tuple[str, ...], variant: Variant, operation: Operation) -> Iterator[AccuracyRow]:
+    bench = Workbench(operation.program, operation.memory)
+    symbols = operation.program.symbols
+    for output, choice in variant.value_choices.items():
+        local = any(map(is_tensor_op, topological(variant.formulas[output])))
+        written = choice.formula if local else variant.formulas[output]
+        yield _accuracy_row(_label(path, output), choice, bench, written, None, local)
+    for (output, tensor), choice in variant.slope_choices.items():
+        local = any(map(is_tensor_op, topological(variant.formulas[output])))
+        subject = _label(path, f"d{output}/d{tensor}")
+        written = choice.formula if local else variant.formulas[output]
+        yield _accuracy_row(subject, choice, bench, written, None if local else symbols[tensor], local)
+
+
+def _accuracy_row(
+    subject: str, choice: Choice, bench: Workbench, written: Expr, by: Expr | None, local: bool
+) -> AccuracyRow:
+    best, judge = choice.chosen, bench.judge(choice.formula)
+    theirs = [_as_written(judge, written, by, target) for target in (FLOAT32, FLOAT64)]
+    nonfinite = best.float32.nonfinite + best.float64.nonfinite
+    off = (best.float32.ulp, best.float64.ulp, theirs[0].ulp, theirs[1].ulp)
+    return AccuracyRow(subject, *off, nonfinite, theirs[0].near, local)
+
+
+def _as_written(judge: Judge, written: Expr, by: Expr | None, target: Format) -> Score:
+    """The error of the formula as written, or of its derivative under autograd, at the points of a judge."""
+    points = [{**dict.fromkeys(written.symbols, _CANCELLED), **p} for p in judge.sample.points[target]]
+    if by is None:
+        return judge.errors_of(Simulation(points, target)(machine_form(written)), target).score
+    return judge.errors_of(Autograd(written, points, target)(by), target).score
 
 
 def _unread(program: Program) -> Iterator[str]:

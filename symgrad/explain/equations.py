@@ -27,7 +27,12 @@ _EXACT = 40  # characters of a number that is shown as it is, others as decimals
 
 
 def derivatives(variant: Variant, program: Program) -> list[tuple[str, str]]:
-    """The partial derivatives and overrides of a variant as (label, text), after the parts that have letters.
+    """The equations of a variant as (label, text)."""
+    return [(label, formula(value) + note) for label, value, note in equations(variant, program)]
+
+
+def equations(variant: Variant, program: Program) -> list[tuple[str, Expr, str]]:
+    """The partial derivatives and overrides of a variant as (label, value, note), after the parts that have letters.
 
     A derivative of an output that is pointwise in a tensor is a partial one; else the whole gradient is shown, in terms
     of the cotangents.
@@ -40,8 +45,8 @@ def derivatives(variant: Variant, program: Program) -> list[tuple[str, str]]:
         for label, value, note in _rows(variant, program)
     ]
     named, values = _with_letters([value for _, value, _ in rows], _taken(program))
-    texts = [(label, formula(value) + note) for (label, _, note), value in zip(rows, values, strict=True)]
-    return [*((letter, formula(value)) for letter, value in named), *texts]
+    shown = [(label, value, note) for (label, _, note), value in zip(rows, values, strict=True)]
+    return [*((letter, value, "") for letter, value in named), *shown]
 
 
 def _rows(variant: Variant, program: Program) -> list[tuple[str, Expr, str]]:

@@ -14,6 +14,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from symgrad.explain.gain import gain
 from symgrad.text import harmless
 
 if TYPE_CHECKING:
@@ -21,13 +22,14 @@ if TYPE_CHECKING:
 
 __all__ = ["render", "show"]
 
+_TELLING = 3  # candidates of a subject that are shown
 _UNLIMITED = 100_000  # columns: nothing is wrapped or cut where no terminal limits the width
 
 
-def show(derivation: Derivation, *, op: str, path: str, summary: str = "") -> None:
-    """Print a derivation on stdout; nothing is wrapped unless that is a terminal."""
+def show(derivation: Derivation, *, op: str, path: str, summary: str = "", whole: bool = False) -> None:
+    """Print a derivation on stdout, with all candidates if `whole`; nothing is wrapped unless that is a terminal."""
     console = Console(highlight=False, markup=False, emoji=False)
-    content = render(derivation, op=op, path=path, summary=summary)
+    content = render(derivation, op=op, path=path, summary=summary, whole=whole)
     if console.is_terminal:
         console.print(content)
         return
@@ -38,19 +40,24 @@ def show(derivation: Derivation, *, op: str, path: str, summary: str = "") -> No
         console.file.write(f"{line.rstrip()}\n")
 
 
-def render(derivation: Derivation, *, op: str, path: str, summary: str = "") -> RenderableType:
+def render(derivation: Derivation, *, op: str, path: str, summary: str = "", whole: bool = False) -> RenderableType:
     """A derivation for rich to print. The texts of the spec are never read as markup."""
     title = Text.assemble((op, "bold"), f"  ({harmless(path)})")
     sections = (
         ("Formula", _equations(derivation.formula)),
         ("Derivatives", _equations(derivation.derivatives)),
         ("Rewriting", _steps(derivation.steps)),
-        ("Candidates", _candidates(derivation.candidates)),
+        ("Candidates", _candidates(derivation.candidates, whole)),
         ("Kept for the backward pass", _plan(derivation.plan)),
-        ("Accuracy (worst error in ulp, beside the plain composite's)", _accuracy(derivation.accuracy)),
+        *((f"Kept for reverse mode in {name}", _plan(plan)) for name, plan in derivation.kept),
+        ("Accuracy (worst error in ulp, beside autograd of the formula as written)", _accuracy(derivation.accuracy)),
+        ("Proof", _proofs(derivation)),
         ("Notes", _notes(derivation.notes)),
     )
     parts: list[RenderableType] = [title]
+    gained = gain(derivation)
+    if gained:
+        parts.append(Text(gained, style="green"))
     if summary:
         parts.append(_plain(summary))
     for heading, content in sections:
@@ -84,23 +91,36 @@ def _steps(steps: Iterable[Step]) -> RenderableType | None:
     return _stack(lines())
 
 
-def _candidates(candidates: Sequence[Candidate]) -> RenderableType | None:
+def _candidates(candidates: Sequence[Candidate], whole: bool) -> RenderableType | None:
+    """The forms that were measured; unless `whole` the first, which is as written, the chosen one and the next."""
     if not candidates:
         return None
     table = _table(
         ("", "left"), ("of", "left"), ("float32", "right"), ("float64", "right"), ("non-finite", "right"),
         ("cost", "right"), ("form", "left"),
     )  # fmt: skip
-    for candidate in candidates:
-        figures = (candidate.ulp32, candidate.ulp64, candidate.nonfinite, candidate.cost)
-        table.add_row(
-            Text("*" if candidate.chosen else ""),
-            _plain(candidate.subject),
-            *map(_figure, figures),
-            _plain(candidate.text),
-            style="bold" if candidate.chosen else "",
-        )
-    return Group(table, Text("* chosen"))
+    left = 0
+    for _, group in groupby(candidates, key=lambda candidate: candidate.subject):
+        own = list(group)
+        kept = own if whole else _telling(own)
+        left += len(own) - len(kept)
+        for candidate in kept:
+            figures = (candidate.ulp32, candidate.ulp64, candidate.nonfinite, candidate.cost)
+            table.add_row(
+                Text("*" if candidate.chosen else ""),
+                _plain(candidate.subject),
+                *map(_figure, figures),
+                _plain(candidate.text),
+                style="bold" if candidate.chosen else "",
+            )
+    return Group(table, Text("* chosen" + (f"; {left} more with -v" if left else "")))
+
+
+def _telling(candidates: Sequence[Candidate]) -> list[Candidate]:
+    """Three at most."""
+    telling = [candidates[0], *(c for c in candidates[1:] if c.chosen)]
+    others = [c for c in candidates[1:] if not c.chosen][: _TELLING - len(telling)]
+    return [c for c in candidates if c in telling or c in others]
 
 
 def _plan(plan: Sequence[PlanEntry]) -> RenderableType | None:
@@ -116,13 +136,25 @@ def _accuracy(rows: Sequence[AccuracyRow]) -> RenderableType | None:
     if not rows:
         return None
     table = _table(
-        ("of", "left"), ("float32", "right"), ("composite", "right"), ("float64", "right"),
-        ("composite", "right"), ("non-finite", "right"),
+        ("of", "left"), ("float32", "right"), ("autograd", "right"), ("float64", "right"),
+        ("autograd", "right"), ("non-finite", "right"),
     )  # fmt: skip
     for row in rows:
-        figures = (row.ulp32, row.composite_ulp32, row.ulp64, row.composite_ulp64, row.nonfinite)
-        table.add_row(_plain(row.subject), *map(_figure, figures))
+        composite = Text("not finite") if row.composite_nonfinite else _figure(row.composite_ulp32)
+        others = (row.ulp64, row.composite_ulp64, row.nonfinite)
+        subject = f"{row.subject} (a local factor)" if row.local else row.subject
+        table.add_row(_plain(subject), _figure(row.ulp32), composite, *map(_figure, others))
     return table
+
+
+def _proofs(derivation: Derivation) -> RenderableType | None:
+    """What was not proven, one by one; what was, as a number."""
+    if not derivation.proofs:
+        return None
+    table = _table(("of", "left"), ("", "left"), header=False)
+    for proof in derivation.proofs:
+        table.add_row(_plain(proof.subject), _plain(proof.text))
+    return Group(table, Text(f"by {derivation.prover}"))
 
 
 def _notes(notes: Iterable[str]) -> RenderableType | None:

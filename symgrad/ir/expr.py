@@ -85,6 +85,12 @@ class Expr:
         return (_RANK.get(self.op, 4), "", self.size, self.digest)
 
     @cached_property
+    def without_coefficient(self) -> Expr:
+        """A product that starts with a number, without that number."""
+        own = self.args[1:]
+        return own[0] if len(own) == 1 else make("mul", *own)
+
+    @cached_property
     def symbols(self) -> frozenset[Expr]:
         """The free symbols."""
         if self.op == "sym":
@@ -268,11 +274,7 @@ def split_coefficient(term: Expr) -> tuple[Fraction, Expr]:
     if term.op == "num":
         return term["value"], ONE
     if term.op == "mul" and term.args[0].op == "num":
-        rest: Expr | None = term.__dict__.get("rest")
-        if rest is None:
-            own = term.args[1:]
-            rest = term.__dict__["rest"] = own[0] if len(own) == 1 else make("mul", *own)
-        return term.args[0]["value"], rest
+        return term.args[0]["value"], term.without_coefficient
     return _UNIT, term
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from typing import TypeVar, cast
+from functools import cache, update_wrapper
+from typing import Generic, TypeVar
 
 from symgrad.ir.expr import COMPARISONS, LOGICAL, Expr, add, make, mul, power
 from symgrad.ir.truth import compare, logical, where
@@ -49,19 +50,47 @@ def topological(*roots: Expr, leaves: Collection[Expr] = frozenset()) -> list[Ex
     return order
 
 
-def remembered(root: Expr, key: str, compute: Callable[[Expr], T]) -> T:
-    """`compute(root)`, which may ask the same of the arguments of its node: once a node, and without deep recursion."""
-    pending = [root] if key not in root.__dict__ else []
-    while pending:
-        node = pending[-1]
-        below = [a for a in node.args if key not in a.__dict__] if key not in node.__dict__ else []
-        if below:
-            pending += below
-            continue
-        pending.pop()
-        if key not in node.__dict__:
-            node.__dict__[key] = compute(node)
-    return cast(T, root.__dict__[key])
+_FORGET: list[Callable[[], None]] = []
+
+
+class PerNode(Generic[T]):
+    """A function of a node that may ask the same of the node's arguments: computed once a node, without deep recursion.
+
+    What was found belongs to the function, and is kept until `forget_nodes`.
+    """
+
+    def __init__(self, compute: Callable[[Expr], T]) -> None:
+        self._compute = compute
+        self._found: dict[Expr, T] = {}
+        _FORGET.append(self._found.clear)
+        update_wrapper(self, compute)
+
+    def __call__(self, root: Expr) -> T:
+        found = self._found
+        pending = [] if root in found else [root]
+        while pending:
+            node = pending[-1]
+            below = [] if node in found else [a for a in node.args if a not in found]
+            if below:
+                pending += below
+                continue
+            pending.pop()
+            if node not in found:
+                found[node] = self._compute(node)
+        return found[root]
+
+
+def per_node(compute: Callable[[Expr], T]) -> Callable[[Expr], T]:
+    """A function of a node alone, computed once a node and kept until `forget_nodes`."""
+    cached = cache(compute)
+    _FORGET.append(cached.cache_clear)
+    return cached
+
+
+def forget_nodes() -> None:
+    """Drop what functions of nodes have found, and with it the nodes that nothing else needs."""
+    for forget in _FORGET:
+        forget()
 
 
 def transform(root: Expr, visit: Callable[[Expr], Expr]) -> Expr:

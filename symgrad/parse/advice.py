@@ -7,6 +7,11 @@ from difflib import SequenceMatcher
 
 BY_NAME = "dimensions meet by their names under 'shape'"
 
+_BY_HAND = "write its formula: what it sums and divides is what is differentiated"
+_BY_VALUE = "the shape of a result never depends on values; write where(mask, x, 0)"
+_FACTORS = "its gradient is undefined at equal singular values; there are inverse, solve, cholesky, det and logdet"
+_RESAMPLED = "write gathers of the points and their weights: x[index]"
+
 _FUNCTIONS = {
     **dict.fromkeys(("bmm", "dot", "inner", "mm", "mv"), "write a @ b"),
     **dict.fromkeys(("broadcast_to", "expand", "expand_as"), BY_NAME),
@@ -15,6 +20,48 @@ _FUNCTIONS = {
     "normalize": "write x / norm(x, dim=..., keepdim=True)",
     "size": "the name of a dimension under 'shape' is its size",
     **dict.fromkeys(("linspace", "scan"), "formulas are of the tensors that are given"),
+    **dict.fromkeys(("addmm", "baddbmm", "addmv", "addbmm"), "write c + a @ b"),
+    **dict.fromkeys(("tensordot", "kron", "bilinear", "ger", "vdot"), "write einsum('...', a, b)"),
+    **dict.fromkeys(("floor_divide", "floordiv"), "write floor(a / b)"),
+    **dict.fromkeys(("true_divide", "divide", "div"), "write a / b"),
+    **dict.fromkeys(("multiply", "mul"), "write a * b"),
+    **dict.fromkeys(("add", "subtract", "sub"), "write a + b or a - b"),
+    **dict.fromkeys(("neg", "negative"), "write -x"),
+    **dict.fromkeys(("masked_fill", "masked_select", "masked_fill_"), "write where(mask, value, x)"),
+    **dict.fromkeys(("swapaxes", "swapdims", "t"), "write transpose(x, dim0, dim1), or x.mT"),
+    **dict.fromkeys(("zeros_like", "zeros"), "write 0*x, or the number alone: it broadcasts"),
+    **dict.fromkeys(("ones_like", "ones", "full_like", "full"), "write the number alone: it broadcasts"),
+    **dict.fromkeys(
+        ("rand_like", "randn_like", "bernoulli", "rand", "randn"),
+        "there are no random numbers in a formula: give a tensor of them",
+    ),
+    **dict.fromkeys(("quantile", "nanquantile", "kthvalue", "percentile"), "write sort(x, dim=d).values[..., k]"),
+    **dict.fromkeys(("nansum", "nanmean"), "write sum(nan_to_num(x, 0, oo, -oo))"),
+    **dict.fromkeys(("tile", "repeat", "repeat_interleave"), BY_NAME),
+    **dict.fromkeys(("layer_norm", "group_norm", "instance_norm", "batch_norm", "rms_norm"), _BY_HAND),
+    **dict.fromkeys(
+        ("mse_loss", "l1_loss", "huber_loss", "smooth_l1_loss", "kl_div", "binary_cross_entropy"), _BY_HAND
+    ),
+    **dict.fromkeys(("nonzero", "unique", "masked_scatter", "bincount", "histc"), _BY_VALUE),
+    **dict.fromkeys(("svd", "qr", "eigh", "eig", "lstsq", "pinverse", "matrix_exp", "lu"), _FACTORS),
+    **dict.fromkeys(("fft", "ifft", "rfft", "stft", "complex", "polar", "view_as_complex"), "formulas are real"),
+    **dict.fromkeys(("interpolate", "grid_sample", "affine_grid", "fold", "unfold"), _RESAMPLED),
+    "argwhere": _BY_VALUE,
+    "batched_index_select": "write take_along_dim(x, index, dim)",
+    "copysign": "write abs(x) * where(y < 0, -1, 1)",
+    "cross": "write einsum of both with a tensor of signs, or the three components by x[..., 0] and so on",
+    "diff": "write x[..., 1:] - x[..., :-1]",
+    "finfo": "write -oo in where(mask, x, -oo): it never reaches a gradient",
+    "float_power": "write a ** b",
+    "glu": "write chunk(x, 2, -1)[0] * sigmoid(chunk(x, 2, -1)[1])",
+    "maxout": "write amax(x, dim=...)",
+    "prelu": "write where(x > 0, x, weight * x)",
+    "rrelu": "write leaky_relu(x, slope)",
+    "scatter": "write scatter_add(x, index, src, dim)",
+    "signbit": "write x < 0",
+    "slogdet": "write logabsdet(x)",
+    "softmin": "write softmax(-x, dim)",
+    "vander": "write x[..., None] ** arange(n)",
     "DiracDelta": "it has no value element by element; write its integral",
     "Integral": "write its closed form; SymPy's doit() finds it where there is one",
     "Derivative": "write the derivative itself; SymPy's doit() takes it",

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from symgrad.ir.expr import Expr, mul
-from symgrad.ir.traversal import rebuild, remembered, transform
+from symgrad.ir.traversal import PerNode, rebuild, transform
 from symgrad.ops.tensors import TENSOR_OPS
 from symgrad.ops.tensors.extent import Extent, ShapeConflict, broadcast, extent
 from symgrad.ops.tensors.shaping import unsqueeze
@@ -17,9 +17,15 @@ from symgrad.ops.tensors.shaping import unsqueeze
 __all__ = ["ShapeConflict", "aligned", "cancelled", "side_by_side"]
 
 
-def aligned(root: Expr) -> Expr:
-    """`root` with the operands of every pointwise operation aligned. Raises ShapeConflict."""
-    return _known(root)
+@PerNode
+def aligned(node: Expr) -> Expr:
+    """A value with the operands of every pointwise operation aligned. Raises ShapeConflict."""
+    args: Sequence[Expr] = [aligned(a) for a in node.args]
+    if args and node.op not in TENSOR_OPS and not (node.op == "where" and node.args[0].is_static):
+        args = _operands(args)
+    result = rebuild(node, args)
+    extent(result)  # a conflict inside of a tensor operation
+    return result
 
 
 def side_by_side(*values: Expr) -> tuple[Expr, ...]:
@@ -45,21 +51,6 @@ def _cancelled(node: Expr) -> Expr:
             whole = inside if inside.is_static else unsqueeze(inside, *dims)
             node = mul(whole, *(f for f in node.args if f not in factors))
     return node
-
-
-def _known(node: Expr) -> Expr:
-    """The aligned form found before; a node that is aligned does not refer to itself."""
-    found = remembered(node, "aligned", lambda inner: _aligned(inner, [_known(a) for a in inner.args]))
-    return node if found is None else found
-
-
-def _aligned(node: Expr, args: Sequence[Expr]) -> Expr | None:
-    """The node on aligned operands, None if that is the node itself."""
-    if args and node.op not in TENSOR_OPS and not (node.op == "where" and node.args[0].is_static):
-        args = _operands(args)
-    result = rebuild(node, args)
-    extent(result)  # a conflict inside of a tensor operation
-    return None if result is node else result
 
 
 def _operands(args: Sequence[Expr]) -> Sequence[Expr]:

@@ -44,6 +44,8 @@ def binary(builder: Builder, node: ast.BinOp) -> Expr:
         return truth.logical(LOGICAL[operator], *parts)
     if isinstance(node.op, _SUM):
         return _sum(builder, *_chain(node, _SUM))
+    if isinstance(node.op, ast.Mod):
+        return calls.of_numbers(builder, node, "remainder", (node.left, node.right))
     if not isinstance(node.op, _PRODUCT):
         builder.fail(node, f"{shown(builder.syntax.source(node))}: this operator is not part of the language")
     return _product(builder, *_chain(node, _PRODUCT))

@@ -156,6 +156,13 @@ def _function_call(builder: Builder, name: str, node: ast.Call) -> Expr:
     return _made(builder, node, lambda: functions.call(row.name, *complete))
 
 
+def of_numbers(builder: Builder, node: ast.AST, name: str, operands: Sequence[ast.expr]) -> Expr:
+    """A function of numbers that has an operator of its own."""
+    values = builder.each(builder.number, operands)
+    _check_sizes(builder, node, values)
+    return functions.call(name, *values)
+
+
 def _check_sizes(builder: Builder, node: ast.AST, arguments: Collection[Expr]) -> None:
     """A size meets tensors in arithmetic alone: torch's functions differ in what they make of a number."""
     if any(map(is_size, arguments)) and not all(map(is_number, arguments)):

@@ -175,15 +175,20 @@ class _Parser:
 
     def _lets(self, scope: Scope) -> dict[str, Expr]:
         lets: dict[str, Expr] = {}
-        for formula in self.spec.let:
+        wrong = set[Formula]()  # what a round is told once
+        for formula, known_as in self.spec.rounds:
+            if formula in wrong:
+                continue
             own = {formula.name: f"{formula.name!r} is what is defined here"}
             bound = _divided(self._formula(formula, replace(scope, elsewhere={**scope.elsewhere, **own})))
             scope.names[formula.name] = bound
             for name, part in (bound.fields or {}).items():
-                if part.expr is not None and f"{formula.name}_{name}" not in scope.names:
-                    lets[f"{formula.name}_{name}"] = part.expr
+                if part.expr is not None and f"{known_as}_{name}" not in scope.names:
+                    lets[f"{known_as}_{name}"] = part.expr
             if bound.expr is not None:
-                lets[formula.name] = bound.expr
+                lets[known_as] = bound.expr
+            elif bound.fields is None:
+                wrong.add(formula)
         return lets
 
     def _output(self, output: Output, bound: Bound, scope: Scope) -> Expr | None:
@@ -218,12 +223,15 @@ class _Parser:
             for o in self.spec.outputs
             if not o.grad
         }
+        written_as = {o.name: o.formula.where.rpartition(".")[2] or o.name for o in self.spec.outputs}
         for output, own in cotangents.items():
             name = own.name
             if names.pop(name, None):
                 elsewhere[name] = f"{name!r} is declared, and is the gradient of {output!r} too; rename one"
             else:
                 names[name] = Bound(own, sources_of(own))
+                written = f"grad_{written_as[output]}"  # beside a tensor of this name the output has another one
+                names.setdefault(written, names[name])
         inner = Scope(names, scope.choices, elsewhere)
         return {
             name: self._gradient(formula, self._formula(formula, inner), scope.names.get(name, Bound()).expr)

@@ -38,7 +38,7 @@ _TOKEN = re.compile(
 )
 _EXPONENT = re.compile(r"[eE]([+-]?)0*([0-9]*)$")
 
-_BINARY = frozenset({"*", "/", "@", "**", "<", "<=", ">", ">=", "==", "!=", "&", "|", "and", "or"})
+_BINARY = frozenset({"*", "/", "%", "@", "**", "<", "<=", ">", ">=", "==", "!=", "&", "|", "and", "or"})
 _SIGNS = frozenset({"+", "-"})
 _PREFIXES = frozenset({"~", "not"})
 _VALUES = frozenset({"True", "False", "None"})
@@ -48,7 +48,6 @@ _CLOSING = {"(": ")", "[": "]"}
 _REFUSED: Mapping[str, str] = {
     "^": "'^' is not an operator; did you mean '**'?",
     "//": "'//' is not an operator; did you mean floor(a / b)?",
-    "%": "'%' is not an operator; did you mean a - b * floor(a / b)?",
     "<<": "'<<' is not an operator; did you mean '<'?",
     ">>": "'>>' is not an operator; did you mean '>'?",
     ":=": "':=' is not an operator; name intermediates under 'let'",

@@ -18,7 +18,7 @@ from symgrad.accuracy.cost import cost, is_product, scaled_cost, total
 from symgrad.accuracy.machine import machine
 from symgrad.analysis.sizes import Sizes
 from symgrad.ir.expr import COMPARISONS, ZERO, Expr
-from symgrad.ir.traversal import remembered, topological
+from symgrad.ir.traversal import PerNode, topological
 from symgrad.ops.tensors import TENSOR_OPS, data_arguments, is_index
 from symgrad.plan import composite
 from symgrad.plan.composite import backward_cost
@@ -243,12 +243,9 @@ def minimum_cut(
     return [node for i, node in enumerate(order) if ("in", i) in reachable and ("out", i) not in reachable]
 
 
+@PerNode
 def _carries_data(node: Expr) -> bool:
     """Whether the value depends on the data of a tensor of forward (not on a cotangent, nor on shapes alone)."""
-    return remembered(node, "carries_data", _whether_it_carries_data)
-
-
-def _whether_it_carries_data(node: Expr) -> bool:
     if node.is_differential:
         return False
     return bool(node.tensors) if node.op == "sym" else any(_carries_data(a) for a in data_arguments(node))

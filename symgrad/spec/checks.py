@@ -12,6 +12,7 @@ from symgrad.spec.declarations import (
     check_inside,
     make_formula,
     make_hyperparameter,
+    make_lets,
     make_output,
     make_tensor,
 )
@@ -41,6 +42,7 @@ _DOCUMENTATION = ("summary", "reference", "doc")
 
 def build_spec(read: Read, source: SourceText, report: Report) -> Spec:
     """Check ``read`` as a whole and make it a Spec, which is of use only if nothing was reported."""
+    read = _outputs_apart(read)
     _check_op(read, report)
     _check_names(read, report)
     tensors = _each(make_tensor, read, "tensors", report)
@@ -58,7 +60,7 @@ def build_spec(read: Read, source: SourceText, report: Report) -> Spec:
         op=read.get("op", ""),
         tensors=_known(tensors),
         hyperparameters=_known(hyperparameters),
-        let=_known(_each(make_formula, read, "let", report)),
+        let=tuple(f for formulas in _known(_each(make_lets, read, "let", report)) for f in formulas),
         outputs=_known(outputs),
         gradients={gradient.name: gradient for gradient in _known(gradients)},
         module=_module(read["module"], tensors, report) if "module" in read else None,
@@ -66,6 +68,22 @@ def build_spec(read: Read, source: SourceText, report: Report) -> Spec:
         test=_sampling(read.get("test", {}), tensors, hyperparameters, report),
         **{key: read.get(key, "") for key in _DOCUMENTATION},
     )
+
+
+def _outputs_apart(read: Read) -> Read:
+    """An output that is called as a tensor is has another name in everything that is written: `y_out` beside `y`."""
+    tensors = {entry.name for entry in read.get("tensors", ())}
+    taken = {entry.name for section in _DECLARING for entry in read.get(section, ())}
+    outputs = []
+    for entry in read.get("outputs", ()):
+        name = entry.name
+        if name in tensors:
+            name = f"{name}_out"
+            while name in taken:
+                name += "_"
+            taken.add(name)
+        outputs.append(entry._replace(name=name))
+    return {**read, "outputs": tuple(outputs)} if "outputs" in read else read
 
 
 def _each(make: Callable[[Named, Report], T], read: Read, section: str, report: Report) -> ByName[T]:
@@ -90,7 +108,7 @@ def _check_names(read: Read, report: Report) -> None:
     """Every name is one and is declared once; there is something to compute, from something."""
     declared: dict[str, tuple[str, Path]] = {}
     for section, what in _DECLARING.items():
-        for name, path, _ in read.get(section, ()):
+        for name, path, value in read.get(section, ()):
             fault = name_fault(name)
             if not fault and name in declared:
                 other, place = declared[name]
@@ -99,9 +117,24 @@ def _check_names(read: Read, report: Report) -> None:
                 report.at_key(path, fault)
             else:
                 declared[name] = (what, path)
+            if section == "let" and isinstance(value, dict):
+                _check_repeated(value.get("let", ()), declared, report)
     for section in ("tensors", "outputs"):
         if read.get(section) == ():
             report.at_key((section,), f"an operation has at least one {section.removesuffix('s')}")
+
+
+def _check_repeated(entries: Iterable[Named], declared: dict[str, tuple[str, Path]], report: Report) -> None:
+    """What is calculated in rounds may have the name of an intermediate above, whose value the first round reads."""
+    for name, path, _ in entries:
+        other, place = declared.get(name, (_DECLARING["let"], path))
+        fault = name_fault(name)
+        if not fault and other != _DECLARING["let"]:
+            fault = f"{name!r} is declared already: it is {other} on line {report.location(place).line}"
+        if fault:
+            report.at_key(path, fault)
+        else:
+            declared[name] = (other, path)
 
 
 def _refer(entries: Iterable[Named], known: ByName[T], what: str, report: Report) -> Iterator[tuple[Named, T]]:

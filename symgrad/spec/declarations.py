@@ -9,7 +9,7 @@ from typing import Any
 from symgrad.errors import shown
 from symgrad.spec.grammar import finite, integer
 from symgrad.spec.interval import Interval
-from symgrad.spec.model import Formula, Hyperparameter, Kind, Output, Tensor, Value
+from symgrad.spec.model import Formula, Hyperparameter, Kind, Loop, Output, Tensor, Value
 from symgrad.spec.names import normal
 from symgrad.spec.readers import Named, Path, Report, spelled
 from symgrad.spec.shapes import dims_fault
@@ -104,6 +104,19 @@ def make_hyperparameter(entry: Named, report: Report) -> Hyperparameter | None:
 def make_formula(entry: Named, report: Report) -> Formula:
     """The formula that stands under a name."""
     return _formula(entry.name, entry.path, entry.value)
+
+
+def make_lets(entry: Named, report: Report) -> list[Formula]:
+    """The formula of an intermediate, or those of a repeated set."""
+    name, path, read = entry
+    if isinstance(read, Scalar):
+        return [_formula(name, path, read)]
+    loop = Loop(name, read.get("repeat", 1))
+    return [
+        replace(_formula(inner.name, inner.path, inner.value), loop=loop)
+        for inner in read.get("let", ())
+        if inner.value is not None
+    ]
 
 
 def make_output(entry: Named, report: Report) -> Output | None:

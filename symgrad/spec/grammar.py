@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from dataclasses import dataclass
 from typing import Any
@@ -110,6 +111,12 @@ SIZE = Plain(
     {"type": "integer", "minimum": 0},
     lambda scalar: _at_least(0, scalar.value),
 )
+_QUALIFIED = r"[A-Za-z_][A-Za-z0-9_]*::[A-Za-z_][A-Za-z0-9_]*"
+QUALIFIED = Plain(
+    "a name in a namespace, such as mylib::my_op",
+    {"type": "string", "pattern": f"^{_QUALIFIED}$"},
+    lambda scalar: scalar.text if re.fullmatch(_QUALIFIED, scalar.text) else None,
+)
 DIM = Plain(
     "a positive size, a name or '...'",
     {"anyOf": [{"type": "integer", "minimum": 1}, {"type": "string"}]},
@@ -203,6 +210,10 @@ OPTIONS = Record(
             ListOf(OneOf(TARGETS), "a list of targets, such as [torch, jax]", least=1),
             "The frameworks that modules are written for; torch alone if it is left out.",
         ),
+        "library": Key(
+            QUALIFIED,
+            "Also register the operation with torch.library under this name: torch.export then keeps it as one node.",
+        ),
     },
     "a mapping of keys such as 'save' or 'inplace'",
     model=Options,
@@ -231,7 +242,39 @@ TEST = Record(
     or_nothing=True,
 )
 
+
+@dataclass(frozen=True)
+class _Let:
+    """A formula, or a set of them that is calculated again and again."""
+
+    repeated: Record
+
+    def read(self, node: yaml.Node, path: Path, report: Report) -> yaml.Scalar | dict[str, Any] | None:
+        if isinstance(node, yaml.Mapping):
+            return self.repeated.read(node, path, report)
+        found: yaml.Scalar | None = FORMULA.read(node, path, report)
+        return found
+
+    def schema(self) -> dict[str, Any]:
+        return {"anyOf": [FORMULA.schema(), self.repeated.schema()]}
+
+
+MOST_ROUNDS = 100
+_ROUNDS = Plain(
+    f"a whole number from 1 to {MOST_ROUNDS}",
+    {"type": "integer", "minimum": 1, "maximum": MOST_ROUNDS},
+    lambda scalar: found if (found := _at_least(1, scalar.value)) is not None and found <= MOST_ROUNDS else None,
+)
+
 _FORMULAS = NamesTo(FORMULA, "a mapping of names to formulas")
+
+REPEATED = Record(
+    {
+        "repeat": Key(_ROUNDS, "How many times.", required=True),
+        "let": Key(_FORMULAS, "What is calculated in each round.", required=True),
+    },
+    "a formula, or a mapping of 'repeat' and 'let'",
+)
 
 SPEC = Record(
     {
@@ -248,7 +291,11 @@ SPEC = Record(
             NamesTo(Shorthand("default", HYPERPARAMETER), "a mapping of names to defaults or to mappings"),
             "Python values that are no tensors: the arguments after the tensors, as keywords.",
         ),
-        "let": Key(_FORMULAS, "Named intermediates, in order; each may use all that stands above it."),
+        "let": Key(
+            NamesTo(_Let(REPEATED), "a mapping of names to formulas"),
+            "Named intermediates, in order; each may use all that stands above it. `{repeat: 10, let: {...}}` "
+            "calculates a set of them in turn, each round from the values of the one before.",
+        ),
         "outputs": Key(
             NamesTo(Shorthand("expr", OUTPUT), "a mapping of names to formulas"),
             "The results, in order.",

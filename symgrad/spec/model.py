@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import groupby
 from typing import Literal, TypeAlias
 
 from symgrad.errors import Location, Mistake
@@ -16,6 +17,7 @@ __all__ = [
     "Formula",
     "Hyperparameter",
     "Kind",
+    "Loop",
     "Module",
     "Options",
     "Output",
@@ -69,11 +71,19 @@ class Hyperparameter:
 
 
 @dataclass(frozen=True)
+class Loop:
+    """Intermediates that are calculated ``times`` in turn, each round from the values of the one before."""
+
+    name: str
+    times: int
+
+
+@dataclass(frozen=True)
 class Formula:
     """The text of an expression, not parsed yet, and where it stands.
 
     ``where`` is the path of its key (``outputs.y``). ``text`` is as YAML reads it: without quotes,
-    escapes and indentation.
+    escapes and indentation. ``loop`` is the repeated set that an intermediate belongs to.
     """
 
     name: str
@@ -81,6 +91,7 @@ class Formula:
     location: Location
     where: str = ""
     scalar: Scalar | None = field(default=None, repr=False, compare=False)
+    loop: Loop | None = None
 
     @property
     def line(self) -> str:
@@ -141,6 +152,7 @@ class Options:
     accumulate: Literal["float32", "same"] = "float32"
     kernels: Literal["auto", "all", "none"] = "none"
     targets: tuple[str, ...] = ("torch",)
+    library: str | None = None
 
     @property
     def fused(self) -> bool:
@@ -175,6 +187,21 @@ class Spec:
     summary: str = ""
     reference: str = ""
     doc: str = ""
+
+    @property
+    def equations(self) -> list[tuple[str, str]]:
+        """The names of intermediates and outputs with their formulas, for people."""
+        lets = [(f.name, f.line if f.loop is None else f"{f.line}, {f.loop.times} times") for f in self.let]
+        return [*lets, *((o.name, o.formula.line) for o in self.outputs)]
+
+    @property
+    def rounds(self) -> Iterator[tuple[Formula, str]]:
+        """The intermediates in the order of their calculation, with the name that each value has in code."""
+        for loop, group in groupby(self.let, lambda f: f.loop):
+            formulas = list(group)
+            for k in range(1 if loop is None else loop.times):
+                last = loop is None or k == loop.times - 1
+                yield from ((f, f.name if last else f"{f.name}_{k + 1}") for f in formulas)
 
     def with_kernels(self, on: bool = True) -> Spec:
         """The same operation with passes for calls of every size, or as it is."""

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
-from symgrad.spec.model import Hyperparameter, Module, Options, Output, Sampling, Spec, Tensor
+from symgrad.spec.model import Formula, Hyperparameter, Module, Options, Output, Sampling, Spec, Tensor
 from symgrad.spec.yaml_source import Scalar, SourceText
 
 __all__ = ["as_yaml", "yaml_text"]
@@ -74,7 +74,7 @@ def _plain(spec: Spec) -> dict[str, Any]:
     values["tensors"] = {tensor.name: _tensor(tensor) for tensor in spec.tensors}
     sections: dict[str, Any] = {
         "hyperparameters": {h.name: _hyperparameter(h) for h in spec.hyperparameters},
-        "let": {formula.name: formula.line for formula in spec.let},
+        "let": _lets(spec.let),
         "outputs": {output.name: _output(output) for output in spec.outputs},
         "gradients": {name: formula.line for name, formula in spec.gradients.items()},
     }
@@ -86,6 +86,15 @@ def _plain(spec: Spec) -> dict[str, Any]:
     if test := _sampling(spec.test):
         values["test"] = test
     return values
+
+
+def _lets(formulas: Iterable[Formula]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for formula in formulas:
+        loop = formula.loop
+        own = found if loop is None else found.setdefault(loop.name, {"repeat": loop.times, "let": {}})["let"]
+        own[formula.name] = formula.line
+    return found
 
 
 def _given(*pairs: tuple[str, Any]) -> dict[str, Any]:

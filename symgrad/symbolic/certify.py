@@ -10,12 +10,12 @@ from symgrad.compiler.operation import Operation, Variant
 from symgrad.compiler.workbench import Workbench
 from symgrad.differentiate.modes import is_tensor_op
 from symgrad.differentiate.symbols import cotangent, tangent
-from symgrad.ir.expr import ONE, Expr
+from symgrad.ir.expr import ONE, Expr, make
 from symgrad.ir.traversal import rebuild, topological
 from symgrad.symbolic.prove import Claim, Verdict, judge, moderate
 from symgrad.symbolic.whole import of_whole_tensors
 
-__all__ = ["Certificate", "certificate", "claims"]
+__all__ = ["Certificate", "certificate", "claims", "verdict"]
 
 _MOST_POINTS = 160
 _SEED = 1.3125  # of cotangents and tangents, in which everything is linear
@@ -41,53 +41,73 @@ class Certificate:
         return bool(self.verdicts) and all(v.outcome == "proven" for v in self.verdicts)
 
     @property
-    def text(self) -> str:
-        """What a docstring says: what was proven of how much."""
+    def prover(self) -> str:
+        """Who found it: SymPy, with its version."""
         import sympy
 
-        count = sum(v.outcome == "proven" for v in self.verdicts)
-        share = "all" if count == len(self.verdicts) else f"{count} of {len(self.verdicts)}"
-        return f"Values and derivatives: {share} proven by SymPy {sympy.__version__}."
+        return f"SymPy {sympy.__version__}"
 
 
-def certificate(operation: Operation) -> Certificate:
+def certificate(operation: Operation, *, gradients: bool = True) -> Certificate:
     """Judge all that an operation emits: forward, backward and jvp, in every variant.
 
-    Imports SymPy.
+    Without `gradients` it is what JAX and MLX get: they make gradients of linear tangents, by transposition. Imports
+    SymPy.
     """
     found = []
     for path, variant in operation.variants():
-        bench = Workbench(operation.program, operation.memory)
         place = f" [{', '.join(path)}]" if path else ""
-        for claim in claims(variant):
-            whole = next((n.op for n in topological(claim.formula, claim.emitted) if is_tensor_op(n)), None)
-            named = replace(claim, subject=claim.subject + place)
-            if whole is None:
-                found.append(judge(named, _points(claim, bench)))
-            else:
-                found.append(of_whole_tensors(named, operation.program))
+        pulled = gradients or any(own.transposed is None for own in variant.overrides.values())
+        for claim in claims(variant, gradients=pulled):
+            found.append(verdict(replace(claim, subject=claim.subject + place), variant, operation))
     return Certificate(tuple(found))
 
 
-def claims(variant: Variant) -> Iterator[Claim]:
-    """What a variant claims of its outputs, gradients and tangents."""
+def verdict(claim: Claim, variant: Variant, operation: Operation) -> Verdict:
+    """What the judge finds of one claim of a variant."""
+    if any(is_tensor_op(n) for n in topological(claim.formula, claim.emitted)):
+        outputs = {cotangent(name, formula): formula for name, formula in variant.formulas.items()}
+        return of_whole_tensors(claim, operation.program, outputs)
+    return judge(claim, _points(claim, Workbench(operation.program, operation.memory)))
+
+
+def claims(variant: Variant, *, gradients: bool = True) -> Iterator[Claim]:
+    """What a variant claims of its outputs, gradients and tangents.
+
+    A gradient that the spec gives is what is emitted, and its tangents are the transposed of it.
+    """
     symbols = {s.name: s for formula in variant.formulas.values() for s in formula.tensors}
     for output, formula in variant.formulas.items():
-        yield _claim(output, formula, variant.outputs[output])
-    for (output, tensor), gradient in variant.gradients.items():
+        yield _claim(f"{output}", formula, variant.outputs[output])
+    for (output, tensor), gradient in variant.gradients.items() if gradients else ():
         formula = variant.formulas[output]
         yield _claim(f"d{output}/d{tensor}", formula, gradient, symbols[tensor], cotangent(output, formula))
     for (output, tensor), pushed in variant.tangents.items():
         formula = variant.formulas[output]
-        yield _claim(f"tangent of {output} by {tensor}", formula, pushed, symbols[tensor], tangent(tensor))
+        by = symbols[tensor]
+        yield _claim(f"tangent of {output} by {tensor}", formula, pushed, by, tangent(tensor), forward=True)
+    for tensor, own in variant.overrides.items():
+        given = make("conform", own.given, symbols[tensor]) if tensor in symbols else own.given
+        yield _claim(f"given gradient of {tensor}", own.given, own.gradient)
+        for output, pushed in (own.transposed or {}).items():
+            by = cotangent(output, variant.formulas[output])
+            yield _claim(f"transposed rule of {tensor} for {output}", given, pushed, by, tangent(tensor))
 
 
-def _claim(subject: str, formula: Expr, emitted: Expr, by: Expr | None = None, factor: Expr = ONE) -> Claim:
+def _claim(
+    subject: str,
+    formula: Expr,
+    emitted: Expr,
+    by: Expr | None = None,
+    factor: Expr = ONE,
+    *,
+    forward: bool = False,
+) -> Claim:
     """The claim, about elements where no operation on whole tensors is part of it."""
     flat = _of_elements(formula), _of_elements(emitted)
     if not any(is_tensor_op(n) for n in topological(*flat)):
         formula, emitted = flat
-    return Claim(subject, formula, emitted, by, factor)
+    return Claim(subject, formula, emitted, by, factor, forward)
 
 
 def _of_elements(root: Expr) -> Expr:
@@ -100,6 +120,6 @@ def _of_elements(root: Expr) -> Expr:
 
 
 def _points(claim: Claim, bench: Workbench) -> list[Environment]:
-    seeds = {s for e in (claim.emitted, claim.factor) for s in e.symbols if s.is_differential}
+    seeds = {s for e in (claim.formula, claim.emitted, claim.factor) for s in e.symbols if s.is_differential}
     points = moderate(bench.points(claim.formula, 400), _MOST_POINTS)
     return [{**point, **dict.fromkeys(seeds, _SEED)} for point in points]

@@ -75,7 +75,7 @@ def _symbols(program: Program, own: Mapping[str, sympy.Symbol]) -> dict[Expr, An
     return {node: own.get(name, plain[name]) for name, node in program.symbols.items()}
 
 
-def latex(spec: Spec, own: Mapping[str, sympy.Symbol]) -> str:
+def latex(spec: Spec, own: Mapping[str, sympy.Symbol] = {}) -> str:
     """Formulas and derivatives as an aligned block of LaTeX."""
     import sympy
 

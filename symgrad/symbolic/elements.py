@@ -6,10 +6,12 @@ dimension is a nested `maximum`, a matrix product sums of products.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import reduce
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
+from symgrad.accuracy.evaluate import Environment, Exact
 from symgrad.ir import expr as ex
 from symgrad.ir.expr import Expr, make
 from symgrad.ir.traversal import rebuild, topological
@@ -17,24 +19,35 @@ from symgrad.ops.tensors import TENSOR_OPS
 from symgrad.ops.tensors.einsum import parts
 from symgrad.ops.tensors.row import Ref
 from symgrad.symbolic.field import Undecided
+from symgrad.symbolic.moves import BACK, MOVES, ORDERS, put_back, taken
 
 if TYPE_CHECKING:
     import numpy
 
-__all__ = ["Elements", "contract"]
+__all__ = ["Elements", "NeedsPoint", "contract"]
+
+
+class NeedsPoint(Undecided):
+    """What an operation does depends on numbers: on an order, or on which elements are picked."""
 
 
 class Elements:
-    """Formulas of all elements: `tensors` gives those of each tensor, `values` those of hyperparameters by name."""
+    """Formulas of all elements: `tensors` gives those of each tensor, `values` those of hyperparameters by name.
 
-    def __init__(self, tensors: Mapping[Expr, numpy.ndarray], values: Mapping[str, Any]) -> None:
+    `point` gives the numbers that decide orders and indices.
+    """
+
+    def __init__(
+        self, tensors: Mapping[Expr, numpy.ndarray], values: Mapping[str, Any], point: Environment | None = None
+    ) -> None:
         self._known: dict[Expr, Any] = dict(tensors)
         self._values = values
+        self._point = point
 
     def __call__(self, root: Expr) -> numpy.ndarray:
         """The elements of a value, as an array of formulas.
 
-        Raises Undecided for an operation whose result depends on more than formulas can say, such as sorting.
+        Raises NeedsPoint where numbers decide and there is no point, Undecided for an operation that is not known.
         """
         for node in topological(root, leaves=self._known.keys()):
             if node not in self._known:
@@ -49,7 +62,7 @@ class Elements:
             result = np.empty((), dtype=object)
             result[()] = node
             return result
-        if node.op in ("held", "floated"):
+        if node.op in ("held", "floated", "boundary", "detach"):
             return args[0]
         if node.op not in TENSOR_OPS:
             grid = np.broadcast_arrays(*args)
@@ -57,15 +70,56 @@ class Elements:
             for place in np.ndindex(result.shape):
                 result[place] = rebuild(node, [a[place] for a in grid])
             return result
-        rule = _RULES.get(node.op)
-        if rule is None:
-            raise Undecided(f"{node.op} is not written out in elements")
-        found = rule(np, self._attributes(node), *args)
+        found = self._tensor(np, node, self._attributes(node), args)
         if isinstance(found, np.ndarray):
             return found
         result = np.empty((), dtype=object)
         result[()] = ex.num(found) if isinstance(found, int) else found
         return result
+
+    def _tensor(self, np: Any, node: Expr, attributes: dict[str, Any], args: list[Any]) -> Any:
+        """What a row makes of the elements of its operands."""
+        if node.op in _RULES:
+            return _RULES[node.op](np, attributes, *args)
+        if node.op in _DECIDED:
+            return _DECIDED[node.op](np, attributes, *args, self._numbers)
+        if node.op in MOVES:
+            grid = np.arange(args[0].size).reshape(args[0].shape)
+            places = MOVES[node.op](np, attributes, grid, *map(self._integers, args[1:]))
+            return _mean_of_windows(taken(np, args[0], places)) if "pool" in node.op else taken(np, args[0], places)
+        if node.op in BACK:
+            value, *indices, like = args
+            grid = np.arange(like.size).reshape(like.shape)
+            places = MOVES[BACK[node.op]](np, attributes, grid, *map(self._integers, indices))
+            if "pool" in node.op:
+                value = value[..., None] / ex.num(places.shape[-1])
+            return put_back(np, value, places, like.shape)
+        name, _, field = node.op.partition("_")
+        if name in ORDERS and field in ("values", "indices"):
+            x = args[0]
+            found = ORDERS[name](np, attributes, self._numbers(x))
+            if field == "indices":
+                return _of_numbers(np, found)
+            dropped = name in _ONE_PLACE and not attributes.get("keepdim")
+            index = np.expand_dims(found, attributes["dim"]) if dropped else found
+            values = np.take_along_axis(x, index, attributes["dim"])
+            return np.squeeze(values, attributes["dim"]) if dropped else values
+        raise Undecided(f"{node.op} is not written out in elements")
+
+    def _numbers(self, array: Any) -> Any:
+        """The values of elements at the point; numbers have one anyway."""
+        import numpy as np
+
+        found = np.empty(array.shape)
+        exact = Exact([self._point or {}], 200)
+        for place, value in np.ndenumerate(array):
+            if value.symbols and self._point is None:
+                raise NeedsPoint("an order of elements, or which of them are picked")
+            found[place] = float(exact(value)[0])
+        return found
+
+    def _integers(self, array: Any) -> Any:
+        return self._numbers(array).astype(int)
 
     def _attributes(self, node: Expr) -> dict[str, Any]:
         def value(given: Any) -> Any:
@@ -159,9 +213,13 @@ def _variance(np: Any, attributes: dict[str, Any], x: Any) -> Any:
 
 def _norm(np: Any, attributes: dict[str, Any], x: Any) -> Any:
     p = attributes.get("p", 2)
-    if p != 2:
-        raise Undecided("a norm of another order than 2")
-    return _reduced(lambda values: ex.power(_sum([v**2 for v in values]), ex.HALF))(np, attributes, x)
+    order = ex.num(p)
+
+    def own(values: list[Expr]) -> Expr:
+        powers = [v**2 if p == 2 else ex.power(make("abs", v), order) for v in values]
+        return ex.power(_sum(powers), 1 / order)
+
+    return _reduced(own)(np, attributes, x)
 
 
 def _sum_to(np: Any, attributes: dict[str, Any], x: Any, like: Any) -> Any:
@@ -220,8 +278,187 @@ def _squeezed(np: Any, attributes: dict[str, Any], x: Any) -> Any:
     return np.squeeze(x, dims)
 
 
+def _part(np: Any, attributes: dict[str, Any], x: Any, *of: Any) -> Any:
+    dim, index = attributes["dim"], attributes["index"]
+    starts = np.cumsum([a.shape[dim] for a in of])[:-1]
+    return np.split(x, starts, dim)[index]
+
+
 def _restored(np: Any, attributes: dict[str, Any], x: Any, of: Any) -> Any:
     return x if attributes.get("keepdim") or not of.ndim else np.expand_dims(x, _axes(attributes["dim"], of.ndim))
+
+
+def _of_numbers(np: Any, values: Any) -> Any:
+    found = np.empty(values.shape, dtype=object)
+    for place, value in np.ndenumerate(values):
+        found[place] = ex.num(int(value))
+    return found
+
+
+def _mean_of_windows(windows: Any) -> Any:
+    import numpy as np
+
+    return _reduced(_mean)(np, {"dim": -1}, windows)
+
+
+# ------------------------------------------------------------------------------------------------ by numbers
+_ONE_PLACE = ("max", "min", "median")
+
+
+def _arange(np: Any, attributes: dict[str, Any], *args: Any) -> Any:
+    end, *_, numbers = args
+    return _of_numbers(np, np.arange(int(numbers(end))))
+
+
+def _segments(function: Callable[[list[Expr]], Expr]) -> Callable[..., Any]:
+    """What is made of the elements of each segment along a dimension; 0 where there are none."""
+
+    def apply(np: Any, attributes: dict[str, Any], x: Any, index: Any, size: Any, numbers: Any) -> Any:
+        moved = np.moveaxis(x, attributes["dim"], 0)
+        own = numbers(index).astype(int)
+        result = np.empty((int(numbers(size)), *moved.shape[1:]), dtype=object)
+        for place in np.ndindex(*result.shape):
+            values = [moved[(k, *place[1:])] for k in range(len(own)) if own[k] == place[0]]
+            result[place] = function(values) if values else ex.ZERO
+        return np.moveaxis(result, 0, attributes["dim"])
+
+    return apply
+
+
+_DECIDED: dict[str, Callable[..., Any]] = {
+    "arange": _arange,
+    "segment_sum": _segments(_sum),
+    "segment_max": _segments(_extremum("maximum")),
+    "segment_min": _segments(_extremum("minimum")),
+}
+
+
+# ------------------------------------------------------------------------------------------------ convolutions
+def _products(
+    dims: int, how: dict[str, Any], x: tuple[int, ...], weight: tuple[int, ...], y: tuple[int, ...]
+) -> Iterator[tuple[tuple[int, ...], ...]]:
+    """The places in input, weight and result of each product of a convolution; all have a batch."""
+    stride, padding, dilation = (
+        [v[k % len(v)] if isinstance(v, tuple) else v for k in range(dims)]
+        for v in (how["stride"], how["padding"], how["dilation"])
+    )
+    groups = how["groups"]
+    for n, out, *spot in product(*map(range, y)):
+        for channel, *tap in product(*map(range, weight[1:])):
+            place = [p * s + t * d - e for p, s, t, d, e in zip(spot, stride, tap, dilation, padding, strict=True)]
+            if all(0 <= p < size for p, size in zip(place, x[2:], strict=True)):
+                own = out // (weight[0] // groups) * weight[1] + channel
+                yield (n, own, *place), (out, channel, *tap), (n, out, *spot)
+
+
+def _convolution(dims: int, wanted: int) -> Callable[..., Any]:
+    """The operand `wanted` of input, weight and result, from the sum of products with the other two."""
+
+    def apply(np: Any, attributes: dict[str, Any], one: Any, other: Any, *rest: Any) -> Any:
+        batched = [a.ndim == dims + 2 for a in (one, other, *rest[:1])]
+        if wanted == 2:
+            x, weight = _with_batch(one, dims), other
+            y = np.empty((x.shape[0], weight.shape[0], *_convolved(dims, attributes, x, weight)), dtype=object)
+            is_batched = batched[0]
+        elif wanted == 0:
+            y, weight, x = _with_batch(one, dims), other, np.empty(_with_batch(rest[0], dims).shape, dtype=object)
+            is_batched = batched[2]
+        else:
+            x, y, weight = _with_batch(one, dims), _with_batch(other, dims), np.empty(rest[0].shape, dtype=object)
+            is_batched = True
+        arrays = (x, weight, y)
+        terms: dict[tuple[int, ...], list[Expr]] = {}
+        for places in _products(dims, attributes, x.shape, weight.shape, y.shape):
+            factors = [a[p] for k, (a, p) in enumerate(zip(arrays, places, strict=True)) if k != wanted]
+            terms.setdefault(places[wanted], []).append(ex.mul(*factors))
+        result = arrays[wanted]
+        for place in np.ndindex(*result.shape):
+            result[place] = ex.add(*terms.get(place, []))
+        if wanted == 2 and rest:  # the bias
+            result = result + rest[0].reshape(-1, *[1] * dims)
+        return result if is_batched else result[0]
+
+    return apply
+
+
+def _with_batch(x: Any, dims: int) -> Any:
+    return x if x.ndim == dims + 2 else x[None]
+
+
+def _convolved(dims: int, how: dict[str, Any], x: Any, weight: Any) -> list[int]:
+    found = []
+    for k in range(dims):
+        stride, padding, dilation = (
+            v[k % len(v)] if isinstance(v, tuple) else v for v in (how["stride"], how["padding"], how["dilation"])
+        )
+        room = x.shape[2 + k] + 2 * padding - dilation * (weight.shape[2 + k] - 1) - 1
+        if room < 0:
+            raise Undecided("a kernel that is larger than the input")
+        found.append(room // stride + 1)
+    return found
+
+
+def _transposed_convolution(dims: int) -> Callable[..., Any]:
+    def apply(np: Any, attributes: dict[str, Any], x: Any, weight: Any) -> Any:
+        sizes = []
+        for k in range(dims):
+            stride, padding, dilation, more = (
+                v[k % len(v)] if isinstance(v, tuple) else v
+                for v in (attributes[n] for n in ("stride", "padding", "dilation", "output_padding"))
+            )
+            length, taps = x.shape[k - dims], weight.shape[k - dims]
+            sizes.append((length - 1) * stride - 2 * padding + dilation * (taps - 1) + more + 1)
+        like = np.empty((*x.shape[: -dims - 1], weight.shape[1] * attributes["groups"], *sizes), dtype=object)
+        return _convolution(dims, 0)(np, attributes, x, weight, like)
+
+    return apply
+
+
+# ------------------------------------------------------------------------------------------------ matrices
+def _determinant(np: Any, a: Any) -> Expr:
+    n = len(a)
+    if n == 0:
+        return ex.ONE
+    minors = (_determinant(np, np.delete(np.delete(a, 0, 0), k, 1)) for k in range(n))
+    return ex.add(*(ex.mul((-1) ** k, a[0, k], minor) for k, minor in enumerate(minors)))
+
+
+def _inverse(np: Any, a: Any) -> Any:
+    n = len(a)
+    whole = _determinant(np, a)
+    found = np.empty((n, n), dtype=object)
+    for i, j in np.ndindex(n, n):
+        minor = _determinant(np, np.delete(np.delete(a, j, 0), i, 1))
+        found[i, j] = ex.mul((-1) ** (i + j), minor) / whole
+    return found
+
+
+def _cholesky(np: Any, a: Any) -> Any:
+    n = len(a)
+    found = np.full((n, n), ex.ZERO, dtype=object)
+    for i in range(n):
+        for j in range(i + 1):
+            rest = a[i, j] - ex.add(*(found[i, k] * found[j, k] for k in range(j)))
+            found[i, j] = ex.power(rest, ex.HALF) if i == j else rest / found[j, j]
+    return found
+
+
+def _of_matrices(function: Callable[[Any, Any], Any]) -> Callable[..., Any]:
+    def apply(np: Any, attributes: dict[str, Any], a: Any) -> Any:
+        if a.shape[-1] > _LARGEST_MATRIX:
+            raise Undecided(f"a matrix of more than {_LARGEST_MATRIX} rows")
+        found = [np.asarray(function(np, m), dtype=object) for m in a.reshape(-1, *a.shape[-2:])]
+        return np.stack(found).reshape((*a.shape[:-2], *found[0].shape))
+
+    return apply
+
+
+_LARGEST_MATRIX = 3
+_INVERSE = _of_matrices(_inverse)
+
+
+def _solve(np: Any, attributes: dict[str, Any], a: Any, b: Any) -> Any:
+    return _matmul(np, {}, _INVERSE(np, {}, a), b)
 
 
 def _count(np: Any, attributes: dict[str, Any], x: Any) -> int:
@@ -263,4 +500,18 @@ _RULES: dict[str, Callable[..., Any]] = {
     "squeeze": _squeezed,
     "restore": _restored,
     "count": _count,
+    "drop": lambda np, attributes, x, *of: x if attributes.get("keepdim") else np.squeeze(x, attributes["dim"]),
+    "cat": lambda np, attributes, *args: np.concatenate(args, attributes["dim"]),
+    "part": _part,
+    "reshape_as": lambda np, attributes, x, like: x.reshape(like.shape),
+    **{f"conv{n}d": _convolution(n, 2) for n in (1, 2, 3)},
+    **{f"conv{n}d_input": _convolution(n, 0) for n in (1, 2, 3)},
+    **{f"conv{n}d_weight": _convolution(n, 1) for n in (1, 2, 3)},
+    **{f"conv_transpose{n}d": _transposed_convolution(n) for n in (1, 2, 3)},
+    "inverse": _INVERSE,
+    "solve": _solve,
+    "det": _of_matrices(_determinant),
+    "logdet": _of_matrices(lambda np, a: make("log", _determinant(np, a))),
+    "logabsdet": _of_matrices(lambda np, a: make("log", make("abs", _determinant(np, a)))),
+    "cholesky": _of_matrices(_cholesky),
 }

@@ -2,8 +2,8 @@
 
 Every part that is not rational is a generator of the field: `exp` of each monomial, `log` of each irreducible
 polynomial, roots, and other functions by their arguments. Identities between generators are used where they are known:
-`exp(a + b) = exp(a)*exp(b)`, powers through logarithms, `log` of a product, `root**n`, `sin**2 + cos**2 = 1`. So 0 is a
-proof; anything else decides nothing, for two generators may be related in a way that is not known here.
+`exp(a + b) = exp(a)*exp(b)`, the same for sines and cosines, powers through logarithms, `log` of a product, `root**n`,
+`sin**2 + cos**2 = 1`. So 0 is a proof; anything else decides nothing, for two generators may be related in a way that is not known here.
 
 Logarithms are those of absolute values, which is right wherever both sides are real.
 """
@@ -30,6 +30,7 @@ _MOST_TERMS = 2_000  # of a polynomial: bounds the work
 _MOST_PRODUCTS = 20_000  # of terms, in one product of polynomials
 _MOST_POWER = 200
 _MOST_RESTARTS = 20
+_MOST_TURNS = 24  # times the smallest angle, in one sine or cosine
 
 
 class Undecided(SymgradError):
@@ -269,23 +270,64 @@ class Field:
         import sympy
 
         arguments = [self._value(a) for a in e.args]
-        even, odd = (sympy.cos,), (sympy.sin, sympy.erf, sympy.atan, sympy.asin, sympy.erfinv)
+        if isinstance(e, sympy.sin | sympy.cos):
+            return self._turned(arguments[0])[isinstance(e, sympy.sin)]
         way = 1
-        if isinstance(e, (*even, *odd)) and self._leads_negative(arguments[0]):
+        odd = (sympy.erf, sympy.atan, sympy.asin, sympy.erfinv)
+        if isinstance(e, odd) and self._leads_negative(arguments[0]):
             arguments = [self._times(arguments[0], -1)]
-            way = 1 if isinstance(e, even) else -1
+            way = -1
         texts = tuple(f"{self._text(a.over)}/{self._text(a.under)}" for a in arguments)
         key = ("function", e.func, texts)
         known = key in self._generators
         result = self._gen(key)
         if not known:
             self._polynomials[str(key)] = arguments
-        if isinstance(e, sympy.sin):
-            cosine = self._gen(("function", sympy.cos, texts))
-            self._polynomials[str(("function", sympy.cos, texts))] = arguments
-            square = _Fraction(self._one - cosine.over**2, self._one)
-            self._relations[self._generators[key]] = (2, square)
         return self._times(result, way)
+
+    def _turned(self, angle: _Fraction) -> tuple[_Fraction, _Fraction]:
+        """Cosine and sine of a sum of angles, each a multiple of one whose cosine and sine are generators."""
+        found = _Fraction(self._one, self._one), _Fraction(self._zero, self._one)
+        lead = angle.under.leading_coefficient()
+        under = angle.under / lead
+        for exponents, coefficient in angle.over.to_dict().items():
+            share = Fraction(int(coefficient.p), int(coefficient.q)) / Fraction(int(lead.p), int(lead.q))
+            term = self._make(self._context.from_dict({exponents: flint.fmpq(1)}), under)
+            times, *unit = self._unit_angle(("angle", self._text(term.over), self._text(term.under)), share)
+            for _ in range(abs(times)):
+                found = self._rotated(found, unit[0], unit[1] if times > 0 else self._times(unit[1], -1))
+        return found
+
+    def _rotated(
+        self, found: tuple[_Fraction, _Fraction], cosine: _Fraction, sine: _Fraction
+    ) -> tuple[_Fraction, _Fraction]:
+        """The sum of two angles by their cosines and sines."""
+        c, s = found
+        turned = (
+            self._add(self._mul(c, cosine), self._times(self._mul(s, sine), -1)),
+            self._add(self._mul(s, cosine), self._mul(c, sine)),
+        )
+        return self._reduced(turned[0]), self._reduced(turned[1])
+
+    def _unit_angle(self, key: Any, share: Fraction) -> tuple[int, _Fraction, _Fraction]:
+        """How often the unit of an angle is in it, with the cosine and the sine of the unit."""
+        times = self._in_units(key, share)
+        if abs(times) > _MOST_TURNS:
+            raise Undecided(f"{times} times an angle")
+        if self._is_pi(key) and self._units[key].denominator <= 2:
+            times *= 2 if self._units[key].denominator == 1 else 1
+            times *= self._units[key].numerator
+            return times % 4, _Fraction(self._zero, self._one), _Fraction(self._one, self._one)
+        sine, cosine = self._gen(("sine", *key[1:])), self._gen(("cosine", *key[1:]))
+        square = _Fraction(self._one - cosine.over**2, self._one)
+        self._relations[self._generators["sine", *key[1:]]] = (2, square)
+        return times, cosine, sine
+
+    def _is_pi(self, key: Any) -> bool:
+        import sympy
+
+        own = self._generators.get(("symbol", sympy.pi))
+        return own is not None and key[2] == "1" and key[1] == str(self._context.gen(own))
 
     def _leads_negative(self, value: _Fraction) -> bool:
         if value.over == 0:
@@ -303,14 +345,21 @@ class Field:
         return result
 
     def _exp_of_term(self, exponents: tuple[int, ...], share: Fraction, under: Any) -> _Fraction:
-        logs = [k for k, n in enumerate(exponents) if n and self._keys[k][0] == "log"]
-        if under == 1 and len(logs) == 1 and sum(exponents) == 1:
-            return self._root(self._keys[logs[0]][1], share)
         term = self._make(self._context.from_dict({exponents: flint.fmpq(1)}), under)
+        if term.under == 1:
+            ((own, coefficient),) = term.over.to_dict().items()
+            places = [k for k, n in enumerate(own) if n]
+            if coefficient == 1 and sum(own) == 1 and self._keys[places[0]][0] == "log":
+                return self._root(self._keys[places[0]][1], share)
         return self._finer(("exp", self._text(term.over), self._text(term.under)), share)
 
     def _finer(self, key: Any, share: Fraction) -> _Fraction:
         """A power of a generator, which is a root fine enough for all powers that occur."""
+        times = self._in_units(key, share)
+        return self._int_power(self._gen(key), times)
+
+    def _in_units(self, key: Any, share: Fraction) -> int:
+        """How many units of a key a share is; raises _Again after it has made the unit finer."""
         unit = self._units.get(key)
         if unit is None:
             unit = self._units[key] = Fraction(1) if key[0] == "root" else abs(share)
@@ -320,7 +369,7 @@ class Field:
                 unit.denominator * share.denominator,
             )
             raise _Again
-        return self._int_power(self._gen(key), int(share / unit))
+        return int(share / unit)
 
     def _root(self, text: str, share: Fraction) -> _Fraction:
         """A power of the absolute value of a polynomial or a prime."""
@@ -416,6 +465,15 @@ class Field:
             )
             unit = mp.mpf(self._units[key].numerator) / self._units[key].denominator
             return [mp.exp(a / b * unit) for a, b in pairs]
+        if kind in ("sine", "cosine"):
+            pairs = zip(
+                self._at_points(self._polynomials[first]), self._at_points(self._polynomials[others[0]]), strict=True
+            )
+            unit = (
+                mp.mpf(self._units["angle", first, others[0]].numerator)
+                / self._units["angle", first, others[0]].denominator
+            )
+            return [(mp.sin if kind == "sine" else mp.cos)(a / b * unit) for a, b in pairs]
         if kind == "log":
             return [mp.log(abs(a)) for a in self._at_points(self._polynomials[first])]
         if kind == "root":

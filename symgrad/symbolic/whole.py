@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from symgrad.accuracy.evaluate import Environment
+from symgrad.analysis.places import places
 from symgrad.compiler.workbench import hyperparameter_values
 from symgrad.errors import SymgradError
 from symgrad.ir import expr as ex
@@ -15,7 +17,7 @@ from symgrad.ir.expr import Expr, symbol
 from symgrad.parse import Program
 from symgrad.spec.interval import Interval
 from symgrad.spec.model import Tensor
-from symgrad.symbolic.elements import Elements, contract
+from symgrad.symbolic.elements import Elements, NeedsPoint, contract
 from symgrad.symbolic.field import Undecided
 from symgrad.symbolic.prove import Claim, Verdict, judge
 
@@ -31,54 +33,122 @@ _GOLDEN = (math.sqrt(5) - 1) / 2
 _WORST = ("refuted", "unjudged", "agrees", "approximates", "partly", "proven")
 
 
-def of_whole_tensors(claim: Claim, program: Program) -> Verdict:
+def of_whole_tensors(claim: Claim, program: Program, outputs: Mapping[Expr, Expr]) -> Verdict:
     """The worst verdict on the elements of a claim, at a small size of every dimension.
 
-    What is too large for a proof there is proven at a smaller one.
+    What is too large for a proof there is proven at a smaller one. `outputs` are the values whose shapes the
+    cotangents in the claim have.
     """
-    first = _at_size(claim, program, _SIZES[0])
-    if first.outcome != "agrees":
+    first = _first_that_fits(claim, program, outputs)
+    if first.outcome not in ("agrees", "unjudged"):
         return first
-    second = _at_size(claim, program, _SIZES[1])
+    second = _at_size(claim, program, _Sizes(*_SIZES[1]), outputs)
     if second.outcome != "proven":
         return second if second.outcome == "refuted" else first
+    if first.outcome == "unjudged":
+        return replace(second, detail=f"at the smallest sizes; at others not judged: {first.detail}")
     return replace(second, detail=f"at the smallest sizes; at others it agrees at {first.points} points to 50 digits")
 
 
-def _at_size(claim: Claim, program: Program, sizes: tuple[int, int]) -> Verdict:
+@dataclass(frozen=True)
+class _Sizes:
+    """Sizes of dimensions: two that named ones have in turn, or the shapes of the spec's own test."""
+
+    one: int
+    two: int
+    shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+
+
+def _first_that_fits(claim: Claim, program: Program, outputs: Mapping[Expr, Expr]) -> Verdict:
+    """The verdict at the first sizes at which the operation has a result: some divide a dimension."""
+    tried = [_Sizes(*_SIZES[0]), _Sizes(2, 4)]
+    if program.spec.test.shapes:
+        tried.insert(1, _Sizes(*_SIZES[0], program.spec.test.shapes))
+    verdict = _at_size(claim, program, tried[0], outputs)
+    for sizes in tried[1:]:
+        if verdict.outcome == "unjudged":
+            verdict = _at_size(claim, program, sizes, outputs)
+    return verdict
+
+
+def _at_size(claim: Claim, program: Program, sizes: _Sizes, outputs: Mapping[Expr, Expr]) -> Verdict:
     try:
-        parts = _of_elements(claim, program, sizes)
-        symbols = [s for part in parts for e in (part.formula, part.emitted) for s in e.symbols]
-        points = _witnesses(list(dict.fromkeys(symbols)), program)
-        verdicts = [judge(part, points) for part in parts]
+        cells = _cells(claim, program, sizes, outputs)
+        verdicts = [judge(part, points) for part, points in cells.items()]
     except SymgradError as error:
         return Verdict(claim.subject, "unjudged", str(error))
+    except (ValueError, IndexError) as error:  # of numpy: shapes that do not fit at these sizes
+        return Verdict(claim.subject, "unjudged", f"it has no result at small sizes ({str(error).splitlines()[0]})")
     worst = min(verdicts, key=lambda v: _WORST.index(v.outcome))
     regimes = max(v.regimes for v in verdicts)
     return Verdict(claim.subject, worst.outcome, worst.detail, regimes, worst.points)
 
 
-def _of_elements(claim: Claim, program: Program, smallest: tuple[int, int]) -> list[Claim]:
-    arrays = _arrays(program, smallest)
+def _cells(
+    claim: Claim, program: Program, sizes: _Sizes, outputs: Mapping[Expr, Expr]
+) -> dict[Claim, list[Environment]]:
+    """Claims about elements, each with the points at which it is what is claimed.
+
+    Where numbers decide an order, or what is picked, those with another order make other claims.
+    """
+    arrays = _arrays(program, sizes)
     values = {h.name: hyperparameter_values(program.spec, h)[0] for h in program.spec.hyperparameters}
-    elements = Elements(arrays, values)
-    formula = elements(claim.formula)
+    free = [s for array in arrays.values() for s in array.ravel()]
+    indices = frozenset(s.name for s in places((claim.formula, claim.emitted)))
+    points = _witnesses([*free, *_others(claim, arrays)], program, indices)
+    try:
+        parts = _of_elements(claim, arrays, partial(Elements, values=values), outputs)
+        seeds = list(dict.fromkeys(s for p in parts for s in _symbols(p)))
+        return dict.fromkeys(parts, _witnesses(seeds, program, indices))
+    except NeedsPoint:
+        pass
+    found: dict[Claim, list[Environment]] = {}
+    for k, point in enumerate(points):
+        for part in _of_elements(claim, arrays, partial(Elements, values=values, point=point), outputs):
+            own = _witnesses([s for s in _symbols(part) if s not in point], program)[k]
+            found.setdefault(part, []).append({**own, **point})
+    return found
+
+
+def _symbols(part: Claim) -> list[Expr]:
+    """The symbols of a claim about an element, in an order of their own."""
+    found = part.formula.symbols | part.emitted.symbols | ({part.by} if part.by is not None else set())
+    return sorted(found, key=lambda s: s.name)
+
+
+def _others(claim: Claim, arrays: Mapping[Expr, Any]) -> list[Expr]:
+    """The symbols of a claim that are neither tensors nor what is differentiated."""
+    symbols = claim.formula.symbols | claim.emitted.symbols
+    return sorted((s for s in symbols if s not in arrays and not s.is_differential), key=lambda s: s.name)
+
+
+def _of_elements(
+    claim: Claim,
+    arrays: Mapping[Expr, Any],
+    elements: Callable[..., Elements],
+    outputs: Mapping[Expr, Expr],
+) -> list[Claim]:
+    arrays = dict(arrays)
+    for symbol_, value in outputs.items():
+        if symbol_ in claim.formula.symbols or symbol_ is claim.by:
+            arrays[symbol_] = _named(symbol_.name, elements(arrays)(value).shape, "cotangent")
+    formula = elements(arrays)(claim.formula)
     if claim.by is None:
-        emitted = _broadcast(elements(claim.emitted), formula.shape)
+        emitted = _broadcast(elements(arrays)(claim.emitted), formula.shape)
         pairs = zip(formula.ravel(), emitted.ravel(), strict=True)
         return [Claim(claim.subject, a, b) for a, b in pairs]
     own = arrays[claim.by]
     seeds = _named("seed", formula.shape, "cotangent")
     weighted = contract(seeds, formula)
-    if claim.factor["kind"] == "cotangent":
-        emitted = _broadcast(Elements({**arrays, claim.factor: seeds}, values)(claim.emitted), own.shape)
+    if not claim.forward:
+        emitted = _broadcast(elements({**arrays, claim.factor: seeds})(claim.emitted), own.shape)
         pairs = zip(own.ravel(), emitted.ravel(), strict=True)
         return [Claim(claim.subject, weighted, b, x) for x, b in pairs]
     found = []
     for k, x in enumerate(own.ravel()):
         direction = _filled(own.shape, ex.ZERO)
         direction.flat[k] = ex.ONE
-        pushed = _broadcast(Elements({**arrays, claim.factor: direction}, values)(claim.emitted), formula.shape)
+        pushed = _broadcast(elements({**arrays, claim.factor: direction})(claim.emitted), formula.shape)
         found.append(Claim(claim.subject, weighted, contract(seeds, pushed), x))
     return found
 
@@ -107,35 +177,43 @@ def _named(name: str, shape: tuple[int, ...], kind: str) -> Any:
     return found
 
 
-def _arrays(program: Program, some: tuple[int, int]) -> dict[Expr, Any]:
-    """Symbols for the elements of every tensor; dimensions without a size have one of `some` in turn."""
-    sizes: dict[str, int] = {}
+def _arrays(program: Program, sizes: _Sizes) -> dict[Expr, Any]:
+    """Symbols for the elements of every tensor."""
+    known: dict[str, int] = {}
     arrays: dict[Expr, Any] = {}
     for tensor in program.spec.tensors:
         own = program.symbols[tensor.name]
-        arrays[own] = _named(tensor.name, _shape(tensor, sizes, some), own["kind"])
+        arrays[own] = _named(tensor.name, _shape(tensor, known, sizes), own["kind"])
     return arrays
 
 
-def _shape(tensor: Tensor, sizes: dict[str, int], some: tuple[int, int]) -> tuple[int, ...]:
-    if tensor.shape is None:
-        return some
-    found: list[int] = []
-    for dim in tensor.shape:
-        if isinstance(dim, int):
-            found.append(dim)
-        elif dim == "...":
-            found.append(some[0])
-        else:
-            found.append(sizes.setdefault(str(dim), some[len(sizes) % 2]))
+def _shape(tensor: Tensor, known: dict[str, int], sizes: _Sizes) -> tuple[int, ...]:
+    if tensor.name in sizes.shapes:
+        found = list(sizes.shapes[tensor.name])
+        known.update((str(d), n) for d, n in zip(reversed(tensor.shape or ()), reversed(found), strict=False))
+    elif tensor.shape is None:
+        found = [sizes.one, sizes.two]
+    else:
+        found = []
+        for dim in tensor.shape:
+            if isinstance(dim, int):
+                found.append(dim)
+            elif dim == "...":
+                found.append(sizes.one)
+            else:
+                found.append(known.setdefault(str(dim), (sizes.one, sizes.two)[len(known) % 2]))
     if math.prod(found) > _MOST_ELEMENTS:
-        raise Undecided(f"{tensor.name} has {math.prod(found)} elements")
+        raise Undecided(f"a tensor of {math.prod(found)} elements")
     return tuple(found)
 
 
-def _witnesses(symbols: list[Expr], program: Program) -> list[Environment]:
-    """Points: for every element a value that its domain allows, and that no other has."""
-    domains: Mapping[str, Interval | None] = {t.name: t.domain for t in program.spec.tensors}
+def _witnesses(symbols: list[Expr], program: Program, indices: Collection[str] = ()) -> list[Environment]:
+    """Points: for every element a value that its domain allows, and that no other has.
+
+    Tensors named in `indices` hold places, of which every dimension has two at least.
+    """
+    domains: dict[str, Interval | None] = {t.name: t.domain for t in program.spec.tensors}
+    domains |= dict.fromkeys(indices, Interval(0.0, 1.0, True, True))
     scalars = {program.symbols[h.name]: hyperparameter_values(program.spec, h)[0] for h in program.spec.hyperparameters}
     points: list[Environment] = []
     for k in range(_WITNESSES):

@@ -9,16 +9,17 @@ from types import MappingProxyType
 
 from symgrad.compiler.operation import Operation
 from symgrad.errors import Mistake
+from symgrad.explain.derivation import PlanEntry
 from symgrad.ir.expr import Expr
 from symgrad.spec import Spec
 from symgrad.spec.yaml_source import SourceText
+from symgrad.targets.arrays.layout import Layout
+from symgrad.targets.arrays.module import COMMON, Framework, render_module, residuals, runtime
 from symgrad.targets.arrays.spelling import Spelling
 from symgrad.targets.jax import module as jax_module
 from symgrad.targets.jax import tests as jax_tests
-from symgrad.targets.jax.spellings import JAX
 from symgrad.targets.mlx import module as mlx_module
 from symgrad.targets.mlx import tests as mlx_tests
-from symgrad.targets.mlx.spellings import MLX
 
 __all__ = ["TARGETS", "Target", "refusals"]
 
@@ -28,31 +29,41 @@ class Target:
     """A framework beside PyTorch.
 
     Attributes:
-        name: as specs and the command line call it.
-        suffix: of its files' names, after that of the operation.
-        spelling: its words for functions and tensor operations.
-        module, test: the texts of an operation's files; a test finds its module in a package, beside itself if that
-            is empty.
-        runtime, shared: the name of the file that all modules of a folder share, and its text.
+        name: as specs and the command line call it; its files end with it.
+        framework: what is special about its modules.
+        test: the text of an operation's test, which finds its module in a package, beside itself if that is empty.
     """
 
     name: str
-    suffix: str
-    spelling: Spelling
-    module: Callable[[Operation], str]
+    framework: Framework
     test: Callable[[Operation, str], str]
-    runtime: str
-    shared: Callable[[], str]
+
+    @property
+    def spelling(self) -> Spelling:
+        return self.framework.spelling
+
+    @property
+    def shared(self) -> dict[str, str]:
+        """The files that all modules of a folder share, by name."""
+        return {name: runtime(name) for name in (COMMON, self.framework.runtime)}
+
+    def module(self, operation: Operation) -> str:
+        """The text of an operation's module."""
+        return render_module(operation, self.framework)
+
+    def kept(self, operation: Operation) -> tuple[PlanEntry, ...]:
+        """What reverse mode keeps of an operation that the target can have, for each variant and in all."""
+        return tuple(residuals(Layout(operation, self.spelling), self.framework))
 
     def files(self, operation: Operation, package: str = "") -> dict[str, str]:
         """The files of an operation, by name."""
-        name = f"{operation.program.spec.op}{self.suffix}.py"
+        name = f"{operation.program.spec.op}_{self.name}.py"
         return {name: self.module(operation), f"test_{name}": self.test(operation, package)}
 
 
 _ROWS = (
-    Target("jax", "_jax", JAX, jax_module.render_module, jax_tests.render_test, jax_module.RUNTIME, jax_module.runtime),
-    Target("mlx", "_mlx", MLX, mlx_module.render_module, mlx_tests.render_test, mlx_module.RUNTIME, mlx_module.runtime),
+    Target("jax", jax_module.FRAMEWORK, jax_tests.render_test),
+    Target("mlx", mlx_module.FRAMEWORK, mlx_tests.render_test),
 )
 TARGETS: Mapping[str, Target] = MappingProxyType({target.name: target for target in _ROWS})
 

@@ -94,7 +94,8 @@ def fitted(value: Any, shape: Sequence[int]) -> Any:
     """An array summed along what a shape was broadcast to."""
     while value.ndim > len(shape):
         value = value.sum(0)
-    for k, size in enumerate(shape):
-        if size == 1 != value.shape[value.ndim - len(shape) + k]:
+    own = shape[len(shape) - value.ndim :]
+    for k, size in enumerate(own):
+        if size == 1 != value.shape[k]:
             value = value.sum(k, keepdims=True)
     return value

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import traceback
 import warnings
 from collections.abc import Callable, Iterator
@@ -10,12 +11,13 @@ from typing import Literal, TypeAlias
 
 from symgrad.testing.facts import Subject
 
-__all__ = ["CHECKS", "Check", "Finding", "applicable", "check", "run"]
+__all__ = ["CHECKS", "Check", "Finding", "applicable", "brief", "check", "run"]
 
 Kind: TypeAlias = Literal["wrong", "missing", "cost"]
 Run: TypeAlias = "Callable[[Subject, str], Iterator[str]]"
 
 _MOST = 4  # sentences of one check: more say nothing new
+_LONG = 300  # characters of a message
 
 
 @dataclass(frozen=True)
@@ -81,6 +83,18 @@ def applicable(subject: Subject) -> list[Check]:
     return [c for c in CHECKS.values() if c.applies(subject)]
 
 
+# Where torch's messages go on to explain themselves, or to say where in torch they were raised.
+_ASIDE = re.compile(
+    r"\.? (?:Explanation:|Hint:|The above quantities|See: https|For more|\(unhinted|While executing|from user code)"
+)
+
+
+def brief(error: BaseException) -> str:
+    """What an exception says, on one line and without what torch adds for its own developers."""
+    text = _ASIDE.split(" ".join(str(error).split()), maxsplit=1)[0]
+    return text if len(text) <= _LONG else f"{text[:_LONG]}..."
+
+
 def run(found: Check, subject: Subject, device: str = "cpu") -> list[Finding]:
     """Run one check; an exception is a finding, too."""
     findings: list[Finding] = []
@@ -92,8 +106,7 @@ def run(found: Check, subject: Subject, device: str = "cpu") -> list[Finding]:
                     break
                 findings.append(Finding(found.name, found.kind, sentence, device))
         except Exception as error:
-            text = " ".join(str(error).split())
             place = traceback.extract_tb(error.__traceback__)[-1]
-            sentence = f"raised {type(error).__name__} in {place.name}: {text[:500]}"
+            sentence = f"raised {type(error).__name__} in {place.name}: {brief(error)}"
             findings.append(Finding(found.name, "missing", sentence, device, error))
     return findings

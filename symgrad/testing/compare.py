@@ -18,6 +18,7 @@ _TOLERANCES = {
     torch.bfloat16: (1.6e-2, 1e-3),
     torch.float32: (2e-6, 1e-5),
     torch.float64: (1e-7, 1e-7),
+    torch.complex128: (1e-7, 1e-7),
 }
 
 
@@ -95,8 +96,9 @@ def _worst(
     if not one.numel():
         return None
     relative, absolute = limits
-    if one.is_floating_point():
-        a, b = one.double(), other.double()
+    if one.is_floating_point() or one.is_complex():
+        wide = torch.complex128 if one.is_complex() else torch.float64
+        a, b = one.to(wide), other.to(wide)
         same = (a == b) | (a.isnan() & b.isnan())
         if subject is not None and name not in subject.outputs:
             # Autograd takes 0 times infinity of a dead branch for no number, where the derivative is 0.

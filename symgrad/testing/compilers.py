@@ -131,6 +131,25 @@ def exported(subject: Subject, device: str) -> Iterator[str]:
     yield from differences(subject.outputs, *results, case="exported", subject=subject)
 
 
+@check(applies=lambda subject: bool(subject.library), on_devices=False, slow=True)
+def operator(subject: Subject, device: str) -> Iterator[str]:
+    """The operator of torch.library passes opcheck, and torch.export keeps it as one node."""
+    namespace, _, name = subject.library.partition("::")
+    own = getattr(getattr(torch.ops, namespace), name).default
+    for settings in subject.settings:
+        arguments = (*leaves(subject, draw(subject, device=device)), *settings.values())
+        for test, outcome in torch.library.opcheck(own, arguments, raise_exception=False).items():
+            if outcome != "SUCCESS":
+                yield f"{subject.library} fails {test} {subject.described(None, settings)}: {_first_line(outcome)}"
+    program = torch.export.export(_Calls(bound(subject.call, subject.settings[0])), tuple(draw(subject, device=device)))
+    if own not in {node.target for node in program.graph.nodes}:
+        yield f"torch.export does not keep {subject.library} as a node"
+
+
+def _first_line(error: object) -> str:
+    return str(error).strip().partition("\n")[0]
+
+
 @check(applies=lambda subject: subject.jit, on_devices=False)
 def jit_traced(subject: Subject, device: str) -> Iterator[str]:
     """torch.jit.trace keeps the values, and what it makes can be saved and loaded."""

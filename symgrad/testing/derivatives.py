@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch.autograd import gradcheck, gradgradcheck
 
-from symgrad.testing.checks import check
+from symgrad.testing.checks import brief, check
 from symgrad.testing.compare import differences, gradient_names
 from symgrad.testing.facts import Subject
 from symgrad.testing.samples import (
@@ -27,10 +27,6 @@ from symgrad.testing.samples import (
     smooth,
     total,
 )
-
-
-def _first_lines(error: BaseException) -> str:
-    return " ".join(str(error).split())[:400]
 
 
 @check(applies=lambda subject: bool(subject.derived))
@@ -53,7 +49,7 @@ def finite_differences(subject: Subject, device: str) -> Iterator[str]:
                 check_grad_dtypes=True,
             )
         except RuntimeError as error:
-            yield f"gradcheck {subject.described(shapes, settings)}: {_first_lines(error)}"
+            yield f"gradcheck {subject.described(shapes, settings)}: {brief(error)}"
 
 
 @check(applies=lambda subject: subject.double_backward and bool(subject.places) and not subject.overridden)
@@ -78,7 +74,7 @@ def second_differences(subject: Subject, device: str) -> Iterator[str]:
                 fast_mode=sum(t.numel() for t in x) > 4,
             )
         except RuntimeError as error:
-            yield f"gradgradcheck {subject.described(shapes, settings)}: {_first_lines(error)}"
+            yield f"gradgradcheck {subject.described(shapes, settings)}: {brief(error)}"
 
 
 @check(applies=lambda subject: bool(subject.places))

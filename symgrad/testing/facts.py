@@ -9,13 +9,15 @@ from functools import cached_property
 from itertools import combinations
 from typing import Any, Literal, TypeAlias
 
-__all__ = ["Accuracy", "Case", "Input", "Settings", "Shape", "Shapes", "Subject"]
+__all__ = ["Accuracy", "Case", "Input", "Residuals", "Settings", "Shape", "Shapes", "Subject"]
 
 Shape: TypeAlias = "tuple[int, ...] | None"
 """The shape of a tensor; None where an optional tensor is not given."""
 Shapes: TypeAlias = "tuple[Shape, ...]"
 Settings: TypeAlias = Mapping[str, Any]
 """Values of the hyperparameters, by name, in the order in which ``Function.apply`` takes them."""
+Residuals: TypeAlias = Mapping[str, tuple[str, ...]] | tuple[Mapping[str, tuple[str, ...]], ...]
+"""What a call saves for backward: a name and the tensors whose gradients read it, for all settings or for each."""
 Case: TypeAlias = "tuple[Shapes, Settings]"
 
 _SPECIAL = (math.inf, -math.inf, 0.0, -0.0, 1e-40, -1e-40)
@@ -113,7 +115,7 @@ class Subject:
     bad_shapes: tuple[Shapes, ...] = ()
     accuracy: tuple[Accuracy, ...] = ()
     ones_shapes: Shapes = ()  # of the tensors at a point of `accuracy`, where 16 elements each do not fit
-    residuals: Mapping[str, tuple[str, ...]] | tuple[Mapping[str, tuple[str, ...]], ...] | None = None
+    residuals: Residuals | None = None
     kernel_residuals: int = 0  # the most tensors that fused kernels save beside these
     rule: Callable[..., Any] | None = None
     overridden: tuple[str, ...] = ()
@@ -131,6 +133,7 @@ class Subject:
     numbers: tuple[Any, ...] = ()  # that may stand for any of the tensors
     rounded_once: tuple[bool, bool] = (True, True)  # in half precision: values, gradients
     jit: bool = True  # torch.jit.trace and save work
+    library: str = ""  # the operator of torch.library that it is registered as
     tolerance: float | None = None  # where the composite is less accurate than its dtype
 
     @property

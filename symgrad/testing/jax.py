@@ -254,6 +254,16 @@ class OperationTests(Facts):
             type(self).call(*["text", *args[1:]], **settings)
 
 
+def scanned_residual_bytes(function: Callable[..., Any], arguments: Sequence[Any], steps: int = 4) -> int:
+    """The bytes for each step that reverse mode keeps of a loop by scan, which passes the arguments from outside."""
+
+    def loop(*own: Any) -> Any:
+        stacked = [jnp.stack([a] * steps) for a in own]
+        return jax.lax.scan(lambda carry, values: (carry, function(*values)), 0, stacked)[1]
+
+    return residual_bytes(loop, arguments) // steps
+
+
 def residual_bytes(function: Callable[..., Any], arguments: Sequence[Any]) -> int:
     """The bytes that reverse mode of a function keeps, under jit, but for numbers."""
 

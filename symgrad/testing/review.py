@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import math
+import re
 import statistics
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -16,20 +17,27 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from symgrad.testing.checks import Finding
+from symgrad.parse import Program, parse_formulas
+from symgrad.testing.checks import Finding, brief
 from symgrad.testing.conduct import kept_on, saved, size
 from symgrad.testing.facts import Accuracy, Input, Settings, Subject
+from symgrad.testing.magnitudes import over_magnitudes
 from symgrad.testing.report import Report, inspect_subject, make_subject
 from symgrad.testing.samples import bound, closed, draw, forward_ad, gradients, leaves
-from symgrad.testing.values import WAYS, error_at
+from symgrad.testing.values import WAYS, error_at, value_at
+from symgrad.ways.sources import spec_of
 
 __all__ = ["Audit", "Contender", "audit"]
 
 _ELEMENTS = 1 << 16  # of each tensor, where tensors broadcast and time is taken
 _ROUNDS = 15
 _SHOWN = 2  # findings of a check
+_POOR = 1000.0  # ulp: three digits are gone
+_WORSE = 4.0  # times the composite's error
 
 _LOST = "an intermediate that is saved has lost its derivative: save inputs or outputs, and recompute"
+
+_NOT_A_NUMBER = "0 / 0, 0 * inf or the derivative of a root at 0: choose a harmless argument before, not after"
 
 ADVICE: Mapping[str, str] = {
     "second_differences": _LOST,
@@ -37,17 +45,31 @@ ADVICE: Mapping[str, str] = {
     "undefined_cotangents": "every cotangent may be None, or zeros, whatever the others are",
     "materialised_cotangents": "call ctx.set_materialize_grads(False), and return None where the cotangent is None",
     "torch_func": "use setup_context and generate_vmap_rule; inside jvp, torch turns forward mode off",
-    "compiled": "Dynamo refuses a class with a jvp: give torch.compile one without",
+    "compiled": "torch.compile follows backward: no branch on values, and no jvp in the class that it sees",
     "tensors_on_ctx": "save_for_backward frees them with the graph, and notices changes in place",
     "half_precision": "compute in float32, and round once",
     "sums_in_half_precision": "sum to the input's shape first, and round last",
     "backward_returns": "ask ctx.needs_input_grad, sum_to_size(input.shape), then cast to the input's dtype",
-    "devices": "make zeros like a tensor, or on its device",
+    "devices": "make new tensors like a tensor, or on its device; no branch, index or size that depends on values",
     "inputs_left_alone": "never change an input, a saved tensor or a cotangent in place; return a clone of an input",
+    "magnitudes": "digits cancel or an expression overflows: write it another way, or generate the Function",
     "special_values": "an expression overflows or is 0 * inf where the formula has a limit: write it another way",
     "extremes": "an expression overflows though its value does not: write it another way",
 }
 """What to do about the findings of a check, where that is always the same."""
+
+
+_FIRST = ("value_and_gradients", "result_dtypes")  # what is wrong there is wrong everywhere
+
+
+def _fault(sentence: str) -> str | None:
+    """A wrong shape, dtype or device without the case in which it was seen; None for another fault."""
+    match = re.fullmatch(r"(?P<name>y\d*|\w+|the gradient of \w+) .*has (?P<fault>(?:shape|dtype|device) .*)", sentence)
+    return f"{match['name']} {match['fault']}" if match else None
+
+
+def _is_nan(sentence: str) -> bool:
+    return " is nan, by" in sentence or "analytical:nan" in sentence
 
 
 @dataclass(frozen=True)
@@ -72,6 +94,7 @@ class Audit:
     report: Report
     contenders: tuple[Contender, ...]
     notes: tuple[str, ...]
+    shapes: tuple[Any, ...] = ()  # at which bytes are counted
 
     @property
     def errors(self) -> tuple[Finding, ...]:
@@ -89,18 +112,22 @@ class Audit:
     def _lines(self) -> Iterator[str]:
         yield f"{self.name} against {self.formula}"
         titles = {"wrong": "Wrong results", "missing": "Raises where the composite does not", "cost": "Memory"}
+        repeated = self._repeated()
         for kind, title in titles.items():
-            found = [f for f in self.report.findings if f.kind == kind]
+            found = [f for f in self.report.findings if f.kind == kind and f.check not in repeated]
             if found:
                 yield f"\n{title}"
-            for check in dict.fromkeys(f.check for f in found):
+            for check in sorted(dict.fromkeys(f.check for f in found), key=lambda name: name not in _FIRST):
                 yield f"  {check}"
-                sentences = [f.sentence for f in found if f.check == check]
+                sentences = list(dict.fromkeys(f.sentence for f in found if f.check == check))
                 yield from (f"    {sentence}" for sentence in sentences[:_SHOWN])
                 if len(sentences) > _SHOWN:
                     yield f"    and {len(sentences) - _SHOWN} more"
-                if check in ADVICE:
-                    yield f"    -> {ADVICE[check]}"
+                advice = _NOT_A_NUMBER if any(map(_is_nan, sentences)) else ADVICE.get(check)
+                if advice:
+                    yield f"    -> {advice}"
+                if check == _FIRST[0] and repeated:
+                    yield f"    and so in {', '.join(repeated)}"
         if self.notes:
             yield "\nNotes"
             yield from (f"  {note}" for note in self.notes)
@@ -108,14 +135,24 @@ class Audit:
         failed = len({f.check for f in self.report.findings})
         yield f"\n{len(self.report.ran) - failed} of {len(self.report.ran)} checks passed"
 
+    def _repeated(self) -> tuple[str, ...]:
+        """The checks that say nothing but what plain calls have shown already, of other calls."""
+        shown = {_fault(f.sentence) for f in self.report.findings if f.check == _FIRST[0]} - {None}
+        causes: dict[str, set[str | None]] = {}
+        for f in self.report.findings:
+            if f.check not in _FIRST:
+                causes.setdefault(f.check, set()).add(_fault(f.sentence))
+        return tuple(check for check, faults in causes.items() if faults <= shown)
+
     def _table(self) -> Iterator[str]:
         rows = [["", *(c.name for c in self.contenders)]]
         for quantity in self.contenders[0].ulp if self.contenders else ():
             cells = [f"{c.ulp[quantity]:.3g}" if quantity in c.ulp else "" for c in self.contenders]
             rows.append([f"ulp of {quantity} in float32", *cells])
         if self.contenders:
+            shapes = ", ".join(map(str, self.shapes))
             kept = ["-" if c.kept is None else str(c.kept) for c in self.contenders]
-            rows.append(["bytes kept for backward", *kept])
+            rows.append([f"bytes kept for backward, of {shapes}", *kept])
             taken = ["-" if c.seconds is None else f"{c.seconds * 1e6:.0f}" for c in self.contenders]
             rows.append(["forward and backward, in us", *taken])
             yield ""
@@ -152,23 +189,32 @@ def audit(
     if (spec is None) + (formula is None) + (reference is None) != 2:
         raise ValueError("an audit takes one of spec, formula and reference")
     generated: Subject | None = None
+    points: tuple[Accuracy, ...] = ()
     if reference is not None:
         if settings:
             facts["settings"] = (settings,)
         subject = make_subject(function, reference, inputs, **facts)
         written = getattr(reference, "__name__", "the reference")
     else:
-        generated, written = _of_spec(spec if formula is None else _spec_text(function, formula, settings or {}))
+        generated, written, program = _of_spec(
+            spec if formula is None else _spec_text(function, formula, settings or {})
+        )
+        if "magnitudes" not in skip and (not only or "magnitudes" in only):
+            points = over_magnitudes(program, generated.settings[0])
         subject = _beside(function, generated, **facts)
     subject, missing, without = _able(subject)
+    only, skip = ([name for name in names if name != "magnitudes"] for names in (only, skip))
     report = inspect_subject(subject, only=only, skip=(*skip, *(w for w in without if w not in only)))
-    report = replace(report, findings=(*missing, *report.findings), ran=(*report.ran, *(f.check for f in missing)))
+    far, notes = _far(subject, points)
+    found = (*missing, *report.findings, *far)
+    ran = (*report.ran, *(f.check for f in missing), *(["magnitudes"] if points else []))
+    report = replace(report, findings=found, ran=ran)
     contenders = tuple(_contenders(subject, generated, timed))
-    return Audit(subject.name, written, report, contenders, tuple(_notes(subject, report)))
+    return Audit(subject.name, written, report, contenders, (*_notes(subject, report), *notes), subject.first)
 
 
-def _of_spec(spec: Any) -> tuple[Subject, str]:
-    """The subject of the generated module, and its formula."""
+def _of_spec(spec: Any) -> tuple[Subject, str, Program]:
+    """The subject of the generated module, its formula as text, and parsed."""
     import symgrad
 
     module = symgrad.load(spec)
@@ -178,7 +224,8 @@ def _of_spec(spec: Any) -> tuple[Subject, str]:
     exec(compile(texts.test, f"<test of {texts.op}>", "exec"), scope)
     found = next(v for k, v in scope.items() if k.startswith("Test") and hasattr(v, "subject"))
     lines = (texts.test.split('"""')[1]).strip().splitlines()[1:]
-    return found.subject(), "; ".join(line.strip() for line in lines if line.strip())
+    formulas = "; ".join(" ".join(line.split()) for line in lines if line.strip())
+    return found.subject(), formulas, parse_formulas(spec_of(spec))
 
 
 def _beside(function: Any, generated: Subject, **facts: Any) -> Subject:
@@ -191,7 +238,14 @@ def _beside(function: Any, generated: Subject, **facts: Any) -> Subject:
         shapes=generated.shapes,
         outputs=generated.outputs,
     )
-    own = {"jit": False, "rounded_once": (False, False), "residuals": None, "kernel_residuals": 0, "accuracy": ()}
+    own = {
+        "jit": False,
+        "rounded_once": (False, False),
+        "residuals": None,
+        "kernel_residuals": 0,
+        "accuracy": (),
+        "library": "",
+    }
     none = {"refused": (), "bad_shapes": (), "numbers": (), "inplace": None, "module": None}
     return replace(generated, call=made.call, function=made.function, name=made.name, **{**own, **none, **facts})
 
@@ -203,9 +257,12 @@ def _spec_text(function: Any, formula: str, settings: Settings) -> str:
     except SyntaxError as error:
         raise ValueError(f"{formula!r} is no formula: {error.msg}") from None
     called = {id(n.func) for n in nodes if isinstance(n, ast.Call)}
-    names = {n.id for n in nodes if isinstance(n, ast.Name) and id(n) not in called} - {"pi", "E", "oo"}
-    taken = getattr(function, "forward", function)
-    order = [p for p in inspect.signature(taken).parameters if p in names]
+    found = dict.fromkeys(n.id for n in nodes if isinstance(n, ast.Name) and id(n) not in called)
+    names = set(found) - {"pi", "E", "oo"}
+    try:
+        order = [p for p in inspect.signature(getattr(function, "forward", function)).parameters if p in names]
+    except ValueError:  # a builtin has no signature: its arguments are taken as the formula names them
+        order = [name for name in found if name in names]
     if set(order) < names:
         missing = ", ".join(sorted(names - set(order)))
         raise ValueError(f"{missing} of the formula is no argument of {getattr(function, '__name__', function)}")
@@ -214,6 +271,44 @@ def _spec_text(function: Any, formula: str, settings: Settings) -> str:
     if settings:
         lines += ["hyperparameters:", *(f"  {n}: {settings[n]!r}" for n in order if n in settings)]
     return "\n".join([*lines, "outputs:", f"  y: {formula}", ""])
+
+
+def _far(subject: Subject, points: Sequence[Accuracy]) -> tuple[tuple[Finding, ...], tuple[str, ...]]:
+    """Findings and notes of what is far from the truth at some size of a tensor: where the composite is not, an
+    error."""
+    findings, notes = [], []
+    composite = replace(subject, call=subject.reference or subject.composite)
+    for promise in points:
+        errors = [(_error(subject, promise, row), _error(composite, promise, row), row) for row in promise.points]
+        poor = sorted((found for found in errors if found[0] > _POOR), key=lambda found: _remoteness(subject, found[2]))
+        worse = [found for found in poor if found[0] > _WORSE * found[1]]
+        for own, other, row in (worse or poor)[:_SHOWN]:
+            names = [*(t.name for t in subject.inputs), *subject.settings[0]]
+            at = ", ".join(
+                f"{k}={v:.6g}" if isinstance(v, float) else f"{k}={v!r}" for k, v in zip(names, row, strict=False)
+            )
+            got = value_at(subject, promise, torch.float32, row)
+            sentence = f"{promise.quantity} in float32 at {at} is {got:.6g}, and truly {row[-2]:.6g}"
+            if worse:
+                text = f"{sentence} ({own:.2g} ulp; the composite is {other:.2g} ulp off)"
+                findings.append(Finding("magnitudes", "wrong", text))
+            else:
+                notes.append(f"{sentence}; the composite is as far off")
+    return tuple(findings), tuple(notes)
+
+
+def _remoteness(subject: Subject, row: tuple[Any, ...]) -> float:
+    """How far from 1 the tensors of a point are."""
+    return sum(abs(math.log10(abs(v))) for v in row[: len(subject.inputs)] if v)
+
+
+def _error(subject: Subject, promise: Accuracy, row: tuple[Any, ...]) -> float:
+    """The error in float32, in ulp; infinite where there is no number, or where the call raises."""
+    try:
+        error = error_at(subject, promise, torch.float32, row, WAYS[0], "cpu")
+    except Exception:
+        error = math.inf
+    return 0.0 if error is None else error
 
 
 _FUNCTORCH = ("torch_func", "vmap_over_some", "vmap_of_values", "forward_mode", "compiled_torch_func")
@@ -230,19 +325,15 @@ def _able(subject: Subject) -> tuple[Subject, tuple[Finding, ...], tuple[str, ..
             with forward_ad.dual_level():
                 f(*(forward_ad.make_dual(t, torch.ones_like(t)) for t in x))
         except (NotImplementedError, RuntimeError) as error:
-            missing.append(Finding("forward_mode", "missing", f"forward mode raises: {_short(error)}"))
+            missing.append(Finding("forward_mode", "missing", f"forward mode raises: {brief(error)}"))
             subject = replace(subject, linear=False)
             without += ["forward_mode_is_refused"]
     try:
         torch.func.vmap(f)(*(torch.stack([t, t]) for t in x))
     except (NotImplementedError, RuntimeError) as error:
-        missing.append(Finding("torch_func", "missing", f"no transform of torch.func works: {_short(error)}"))
+        missing.append(Finding("torch_func", "missing", f"no transform of torch.func works: {brief(error)}"))
         without += _FUNCTORCH
     return subject, tuple(missing), tuple(without)
-
-
-def _short(error: BaseException) -> str:
-    return " ".join(str(error).split()).partition(". ")[0][:200]
 
 
 # ------------------------------------------------------------------------------------------ figures
@@ -259,13 +350,8 @@ def _errors(subject: Subject, points: Sequence[Accuracy]) -> dict[str, float]:
     """The largest errors beyond conditioning in float32, in ulp."""
     found: dict[str, float] = {}
     for promise in points:
-        for point in promise.points:
-            try:
-                error = error_at(subject, promise, torch.float32, point, WAYS[0], "cpu")
-            except Exception:
-                error = math.inf
-            if error is not None:
-                found[promise.quantity] = max(found.get(promise.quantity, 0.0), error)
+        errors = (_error(subject, promise, point) for point in promise.points)
+        found[promise.quantity] = max(found.get(promise.quantity, 0.0), *errors)
     return found
 
 

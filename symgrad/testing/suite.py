@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from symgrad.testing.checks import Check, run
-from symgrad.testing.facts import Subject
+from symgrad.testing.facts import Residuals, Subject
 from symgrad.testing.report import CHECKS
 
 __all__ = ["FunctionTests"]
@@ -28,6 +28,7 @@ class FunctionTests:
 
     call: ClassVar[Any]
     composite: ClassVar[Any]
+    residuals: ClassVar[Residuals]  # declared, because an empty mapping has no type of its own
 
     @classmethod
     def subject(cls) -> Subject:

@@ -211,16 +211,8 @@ def error_at(
     subject: Subject, promise: Accuracy, dtype: torch.dtype, point: tuple[Any, ...], way: str, device: str
 ) -> float | None:
     """The error at a point in ulp, beyond what one ulp in each input explains; None where a way does not lead there."""
-    *values, true, credit = point
-    n = len(subject.inputs)
-    quantity, _, tensor = promise.quantity.partition("/d")
-    output = quantity.removeprefix("d") if tensor else quantity
-    settings = dict(zip(subject.settings[0], values[n:], strict=True))
-    tensors = []
-    for own, shape, value in zip(subject.inputs, subject.ones, values, strict=False):
-        kind = {"float": dtype, "int": torch.int64, "bool": torch.bool}[own.dtype]
-        tensors.append(torch.full(shape or (), value, dtype=torch.float32, device=device).to(kind))
-    got = _measured(subject, settings, tensors, subject.outputs.index(output), tensor, way)
+    *_, true, credit = point
+    got = _quantity(subject, promise, dtype, point, way, device)
     if got is None:
         return None
     info = torch.finfo(dtype)
@@ -231,6 +223,31 @@ def error_at(
     error: float = (got.double() - true).abs().nan_to_num(math.inf, math.inf).max().item()
     beyond: float = max(0.0, error - explained) / spacing
     return beyond
+
+
+def value_at(subject: Subject, promise: Accuracy, dtype: torch.dtype, point: tuple[Any, ...]) -> float:
+    """The quantity at a point, by backward where it is a derivative; NaN where the call raises."""
+    try:
+        found = _quantity(subject, promise, dtype, point, WAYS[0], "cpu")
+    except Exception:
+        return math.nan
+    return math.nan if found is None else float(found.flatten()[0])
+
+
+def _quantity(
+    subject: Subject, promise: Accuracy, dtype: torch.dtype, point: tuple[Any, ...], way: str, device: str
+) -> Tensor | None:
+    """The output or derivative at a point, by some way; None where it does not lead there."""
+    values = point[:-2]
+    n = len(subject.inputs)
+    quantity, _, tensor = promise.quantity.partition("/d")
+    output = quantity.removeprefix("d") if tensor else quantity
+    settings = dict(zip(subject.settings[0], values[n:], strict=True))
+    tensors = []
+    for own, shape, value in zip(subject.inputs, subject.ones, values, strict=False):
+        kind = {"float": dtype, "int": torch.int64, "bool": torch.bool}[own.dtype]
+        tensors.append(torch.full(shape or (), value, dtype=torch.float32, device=device).to(kind))
+    return _measured(subject, settings, tensors, subject.outputs.index(output), tensor, way)
 
 
 def _measured(

@@ -218,6 +218,7 @@ def test_no_truth_where_it_is_infinite_or_undefined() -> None:
     points = [{X: v} for v in (-1.0, 0.0, 1.0)]
     assert [t is None for t in Table(points)(make("log", X))] == [True, True, False]
     assert [t is None for t in Table(points)(1 / X)] == [False, True, False]
+    assert [t is None for t in Table(points)(where(POSITIVE, X, ex.OO))] == [True, True, False]
 
 
 @pytest.mark.parametrize(

@@ -76,11 +76,21 @@ def test_kernels_of_the_table():
     assert generated("mypkg/ops") == ["a.cpp", "a.py", "a_triton.py"]
 
 
+def test_what_the_table_excludes_is_passed_over_below_a_folder_and_taken_where_it_is_named():
+    project()
+    write("specs/drafts/b.yaml")
+    Path("pyproject.toml").write_text(TABLE + 'exclude = ["specs/drafts", "specs/a.yaml"]\n')
+    run("gen")
+    assert generated("mypkg/ops") == ["extra.py"]
+    run("gen", "specs/drafts", "specs/a.yaml", "-o", "elsewhere")
+    assert generated("elsewhere") == ["a.py", "b.py", "test_a.py", "test_b.py"]
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         ("specz = 'specs'", "pyproject.toml: [tool.symgrad]: unknown key 'specz'; did you mean 'specs'?"),
-        ("colour = 1", "unknown key 'colour'; the keys are specs, out, tests, kernels"),
+        ("colour = 1", "unknown key 'colour'; the keys are specs, exclude, out, tests, kernels"),
         ("specs = [1]", 'specs must be a path, or a list of them, such as ["specs"]'),
         ("specs = []", "specs must be a path"),
         ("out = 3", 'out must be a folder, such as "mypkg/ops"'),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -11,7 +12,7 @@ import torch
 from symgrad.accuracy.machine import machine
 from symgrad.differentiate.modes import jvp, vjp
 from symgrad.ir.expr import Expr, make, symbol
-from symgrad.ir.traversal import substitute
+from symgrad.ir.traversal import substitute, topological
 from symgrad.parse import parse_expression
 from symgrad.parse.scope import Bound, Scope
 from symgrad.targets.constants import constant_value
@@ -31,9 +32,22 @@ def evaluate(root: Expr, values: Mapping[Expr, Any]) -> Any:
     (lowered,) = machine([root])
     names = {s: s.name for s in (*root.symbols, *values)}
     constants: dict[Expr, str] = {}
-    text = Printer(names, constants)(lowered)
-    known = {name: constant_value(node) for node, name in constants.items()}
-    return eval(text, {**HELPERS, **known, **{s.name: v for s, v in values.items()}})
+    printed = Printer(names, constants)
+    *inner, _ = topological(lowered)
+    readers = Counter(a for n in (*inner, lowered) for a in n.args)
+    found = {**HELPERS, **{s.name: v for s, v in values.items()}}
+
+    def value(node: Expr) -> Any:
+        text = printed.text(node)
+        return eval(text, {**found, **{name: constant_value(c) for c, name in constants.items()}})
+
+    for node in inner:
+        if node.args and readers[node] > 1:
+            shared = value(node)
+            if isinstance(shared, torch.Tensor):  # else the printer writes it as part of what reads it
+                names[node] = f"value_{len(names)}"
+                found[names[node]] = shared
+    return value(lowered)
 
 
 def build(text: str, tensors: Mapping[str, Any], numbers: Mapping[str, Any], declared: bool) -> tuple[Expr, list[Expr]]:

@@ -23,8 +23,9 @@ def imported(text: str, target: str, folder: Path) -> ModuleType:
     home = folder / package
     home.mkdir()
     (home / "__init__.py").touch()
-    (home / row.runtime).write_text(row.shared(), encoding="utf-8")
-    name = f"{operation.program.spec.op}{row.suffix}"
+    for file, text in row.shared.items():
+        (home / file).write_text(text, encoding="utf-8")
+    name = f"{operation.program.spec.op}_{row.name}"
     (home / f"{name}.py").write_text(row.module(operation), encoding="utf-8")
     sys.path.insert(0, str(folder))
     try:

@@ -238,7 +238,10 @@ MISTAKES: dict[str, tuple[int, str]] = {
     "sigmoid": (0, "'sigmoid' is a function; it needs arguments: sigmoid(...)"),
     "beta(x)": (0, "'beta' is not a function; for a product write 'beta*('"),
     "x ^ 2": (2, "'^' is not an operator; did you mean '**'?"),
-    "x % 2": (2, "'%' is not an operator; did you mean a - b * floor(a / b)?"),
+    "x %": (3, "an operand is missing between '%' and the end"),
+    "nan_to_num(x)": (
+        0, "the largest number is another for each dtype: give posinf and neginf (oo and -oo keep them)"
+    ),
     "x // 2": (2, "'//' is not an operator; did you mean floor(a / b)?"),
     "x << 2": (2, "'<<' is not an operator; did you mean '<'?"),
     "x = 1": (2, "'=' has no meaning here; did you mean '=='?"),

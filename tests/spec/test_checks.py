@@ -46,7 +46,7 @@ def test_all_mistakes_come_at_once_in_the_order_of_the_file() -> None:
         "  pi:\n"
         "  x2: 3\n"
         "outputs:\n"
-        "  x: 1\n"
+        "  x: 1\n"  # as a tensor is, which it may be
         "  y:\n"
         "options: {save: fast}\n"
         "op: again\n"
@@ -57,7 +57,6 @@ def test_all_mistakes_come_at_once_in_the_order_of_the_file() -> None:
         "4:13: tensors.x.grad: must be true or false, not the text 'maybe'",
         "5:3: tensors.pi: 'pi' is a constant of the language",
         "6:7: tensors.x2: must be a mapping of keys such as 'grad' or 'domain', or nothing, not 3",
-        "8:3: outputs.x: 'x' is declared already: it is a tensor on line 4",
         "9:3: outputs.y: must be a formula of at most 10000 characters, not nothing",
         "10:17: options.save: must be auto, memory or speed, not the text 'fast'",
         "11:1: the key 'op' stands on line 1 already",

@@ -65,6 +65,7 @@ def test_defaults_are_those_of_the_dataclasses() -> None:
         "accumulate": "float32",
         "kernels": "none",
         "targets": None,
+        "library": None,
     }
     output = json_schema()["properties"]["outputs"]["patternProperties"].popitem()[1]
     assert output["anyOf"][1]["properties"]["grad"]["default"] is True

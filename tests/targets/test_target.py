@@ -42,6 +42,13 @@ def test_a_function_without_a_spelling_is_told_at_its_place(target: Target, call
 
 
 @pytest.mark.parametrize("target", EVERYONE)
+def test_a_function_of_a_hyperparameter_that_python_has_by_way_of_torch_alone_is_refused(target: Target) -> None:
+    text = SQUARE.replace("outputs", "hyperparameters: {k: 1.5}\noutputs").replace("x**2", "x * digamma(k)")
+    (mistake,) = refusals(compiled_text(text).operation, target)
+    assert "'digamma'" in mistake.message
+
+
+@pytest.mark.parametrize("target", EVERYONE)
 def test_every_spelling_is_of_an_operation_that_there_is(target: Target) -> None:
     """Operations may lack one, and are refused then; `fill` is how a number gets a shape."""
     assert set(target.spelling.operations) - set(TENSOR_OPS) == {"fill"}
@@ -67,7 +74,7 @@ def test_an_operation_without_a_spelling_is_told_at_its_place() -> None:
 
     jax = TARGETS["jax"]
     without = {name: text for name, text in jax.spelling.operations.items() if name != "cumsum"}
-    poor = replace(jax, spelling=replace(jax.spelling, operations=without))
+    poor = replace(jax, framework=replace(jax.framework, spelling=replace(jax.spelling, operations=without)))
     (mistake,) = refusals(compiled_text(SQUARE.replace("x**2", "1 + cumsum(x, dim=0)")).operation, poor)
     assert (mistake.location, mistake.where) == ((5, 10), "outputs.y")
     assert "cumsum" in mistake.message
@@ -88,7 +95,7 @@ def test_files_of_all_targets_stand_side_by_side() -> None:
     compiled = compile_spec(parse_spec(SQUARE + "options: {targets: [torch, jax, mlx]}\n"))
     own = {f"{start}sq{end}.py" for start in ("", "test_") for end in ("", "_jax", "_mlx")}
     assert set(compiled.files) == own
-    assert {"_runtime.py", "_runtime_jax.py", "_runtime_mlx.py"} <= set(compiled.shared)
+    assert {"_runtime.py", "_runtime_arrays.py", "_runtime_jax.py", "_runtime_mlx.py"} <= set(compiled.shared)
 
 
 def test_an_unknown_target_is_a_mistake() -> None:

@@ -227,6 +227,14 @@ def _while_compiling(x: Any, w: Any) -> Any:
     return scaled(x, 2 * w if torch.compiler.is_compiling() else w)
 
 
+def _operator_with_a_wrong_shape() -> str:
+    """An operator whose fake results have another shape."""
+    name = "symgrad_broken::scaled"
+    made: Any = torch.library.custom_op(name, scaled, mutates_args=(), schema="(Tensor x, Tensor w) -> Tensor")
+    made.register_fake(lambda x, w: x.new_empty(x.numel()))
+    return name
+
+
 def _while_tracing(x: Any, w: Any) -> Any:
     return scaled(x, 2 * w if torch.jit.is_tracing() else w)
 
@@ -393,6 +401,7 @@ BROKEN: dict[str, Broken] = {
     "compiled_for_all_sizes": (of(_for_size_five), "(5, 3)"),
     "compiled_torch_func": (of(_while_compiling), "compiled vmap"),
     "exported": (of(_while_compiling), "exported"),
+    "operator": (of(scaled, library=_operator_with_a_wrong_shape()), "fails test_faketensor"),
     "jit_traced": (of(_while_tracing), "traced"),
     "result_dtypes": (of(lambda x, w: scaled(x, w).float()), "dtype"),
     "python_numbers": (of(lambda x, w: scaled(x, w.detach()), numbers=(2,)), "detach"),

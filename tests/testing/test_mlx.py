@@ -8,7 +8,7 @@ import pytest
 
 mx: Any = pytest.importorskip("mlx.core")
 
-from symgrad.targets.mlx.runtime import _runtime_mlx as rt  # noqa: E402
+from symgrad.targets.arrays.runtime import _runtime_mlx as rt  # noqa: E402
 from symgrad.testing.mlx import Golden, Input, OperationTests  # noqa: E402
 
 

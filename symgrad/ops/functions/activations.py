@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from fractions import Fraction
 
-from symgrad.ir.expr import HALF, ONE, ZERO, Expr, make, num
+from symgrad.ir.expr import HALF, NAN, ONE, OO, ZERO, Expr, make, num
 from symgrad.ir.truth import compare, where
 from symgrad.ops.functions.row import Function
 
@@ -59,9 +59,20 @@ def _trunc(x: Expr) -> Expr:
     return make("sign", x) * make("floor", make("abs", x))
 
 
-def _fmod(x: Expr, other: Expr) -> Expr:
-    """The remainder with the sign of x."""
-    return x - other * _trunc(x / other)
+def _is_nan(x: Expr) -> Expr:
+    return compare("ne", x, x)
+
+
+def _is_infinite(x: Expr) -> Expr:
+    return compare("eq", make("abs", x), OO)
+
+
+def _nan_to_num(x: Expr, nan: Expr = ZERO, posinf: Expr = NAN, neginf: Expr = NAN) -> Expr:
+    """Finite elements pass the gradient, as in torch."""
+    if NAN in (posinf, neginf):
+        raise ValueError("the largest number is another for each dtype: give posinf and neginf (oo and -oo keep them)")
+    infinite = where(compare("eq", x, OO), posinf, where(compare("eq", x, -OO), neginf, x))
+    return where(_is_nan(x), nan, infinite)
 
 
 def _of(name: str, definition: Callable[..., Expr], *more: str, aliases: tuple[str, ...] = ()) -> Function:
@@ -86,7 +97,10 @@ ROWS = (
     _of("logit", lambda x: make("log", x) - make("log1p", -x)),
     _of("exp2", lambda x: num(2) ** x),
     _of("trunc", _trunc, aliases=("fix",)),
-    _of("fmod", _fmod, "other"),
+    _of("isnan", _is_nan),
+    _of("isinf", _is_infinite),
+    _of("isfinite", lambda x: compare("lt", make("abs", x), OO)),
+    _of("nan_to_num", _nan_to_num, "nan", "posinf", "neginf"),
     _of("lerp", lambda x, end, weight: x + weight * (end - x), "end", "weight"),
     _of("addcmul", lambda x, a, b, value=ONE: x + value * a * b, "tensor1", "tensor2", "value"),
     _of("addcdiv", lambda x, a, b, value=ONE: x + value * a / b, "tensor1", "tensor2", "value"),

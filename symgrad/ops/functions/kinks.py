@@ -49,6 +49,11 @@ def _tensors_first(name: str) -> Callable[[Expr, Expr], Expr]:
     return lambda a, b: make(name, b, a) if a.is_static and not b.is_static else make(name, a, b)
 
 
+def _turns(multiple: Expr, of: Expr) -> Expr:
+    """Minus how often `of` goes into what a remainder leaves: a whole number, which a quotient may miss by one."""
+    return -make("round", multiple / of)
+
+
 def _heaviside(x: Expr, values: Expr) -> Expr:
     """What is chosen at 0 may be differentiated, and of another dtype than x, which torch.heaviside refuses."""
     if not values.tensors and not is_integer(x):
@@ -117,6 +122,29 @@ ROWS = (
         meaning=mp.nint,
         saves="",
         opened=_opened_round,
+    ),
+    Function(  # with the sign of b, as Python has it
+        "remainder",
+        ("a", "b"),
+        torch="torch.remainder({0}, {1})",
+        python="({0}) % ({1})",
+        partials=lambda a, b: (ONE, _turns(a - make("remainder", a, b), b)),
+        meaning=real.remainder,
+        aliases=("Mod",),
+        tensor_args=True,  # torch has no derivative of a number's remainder
+        cost=2.0,
+        sympy="Mod",
+    ),
+    Function(  # with the sign of x, as C has it
+        "fmod",
+        ("x", "other"),
+        torch="torch.fmod({0}, {1})",
+        python="math.fmod({0}, {1})",
+        partials=lambda a, b: (ONE, _turns(a - make("fmod", a, b), b)),
+        meaning=real.fmod,
+        tensor_args=True,
+        cost=2.0,
+        opened=lambda a, b: a - b * make("sign", a / b) * make("floor", make("abs", a / b)),
     ),
     Function(
         "relu",

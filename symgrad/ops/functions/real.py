@@ -224,6 +224,29 @@ def finite(x: Any) -> Any:
     return mp.sign(x) * mp.mpf(10) ** 30 if mp.isinf(x) else x
 
 
+def remainder(a: Any, b: Any) -> Any:
+    """a - b*floor(a / b), with the bits that the product takes away."""
+    return _left(a, b, mp.floor)
+
+
+def fmod(a: Any, b: Any) -> Any:
+    """The same with the quotient cut towards 0."""
+    return _left(a, b, lambda turns: mp.floor(turns) if turns >= 0 else mp.ceil(turns))
+
+
+def _left(a: Any, b: Any, whole: Callable[[Any], Any]) -> Any:
+    if not b or not mp.isfinite(a) or mp.isnan(b):
+        return mp.nan
+    if mp.isinf(b):
+        return a if whole(mp.sign(a) * mp.sign(b) / 2) == 0 else b  # a / b is next to 0, on this side of it
+    bits = max(0, int(mp.mag(a)) - int(mp.mag(b))) if a else 0
+    if bits > 20_000:
+        return mp.nan
+    with mp.extraprec(bits + 10):
+        result = a - b * whole(a / b)
+    return +result
+
+
 def heaviside(x: Any, at_zero: Any) -> Any:
     return at_zero if x == 0 else mp.mpf(int(x > 0))
 

@@ -42,11 +42,6 @@ def _real_root(x: Expr, n: Expr = _TWO) -> Expr:
     return make("sign", x) * ex.power(make("abs", x), Fraction(1, order))
 
 
-def _mod(a: Expr, b: Expr) -> Expr:
-    """With the sign of b, as Python's and torch.remainder's."""
-    return a - b * make("floor", a / b)
-
-
 # ------------------------------------------------------------------------------------------------ gamma functions
 def gamma(x: Expr) -> Expr:
     """By its logarithm, and by reflection for negative arguments, where it has a sign."""
@@ -175,7 +170,6 @@ ROWS = (
     Function("cbrt", ("x",), definition=lambda x: _real_root(x, ex.num(3))),
     Function("root", ("x", "n"), definition=_root),
     Function("real_root", ("x", "n"), definition=_real_root),
-    Function("Mod", ("a", "b"), definition=_mod, aliases=("remainder",), sympy="Mod"),
     Function("frac", ("x",), definition=lambda x: x - make("floor", x), sympy="frac"),
     Function("gamma", ("x",), definition=gamma, sympy="gamma"),
     Function("factorial", ("n",), definition=_factorial, sympy="factorial"),

@@ -13,6 +13,7 @@ from symgrad.ops.tensors import (
     positions,
     products,
     reductions,
+    scans,
     shaping,
     views,
     windows,
@@ -47,6 +48,7 @@ __all__ = [
 ROWS = (
     *reductions.ROWS,
     *along.ROWS,
+    *scans.ROWS,
     *ordering.ROWS,
     *products.ROWS,
     einsum.ROW,
@@ -66,6 +68,7 @@ ROWS = (
 INTERNAL_ROWS = (
     *reductions.INTERNAL,
     *along.INTERNAL,
+    *scans.INTERNAL,
     *ordering.INTERNAL,
     *products.INTERNAL,
     *shaping.INTERNAL,

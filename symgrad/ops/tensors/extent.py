@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from symgrad.ir.expr import TENSOR_KINDS, Expr
-from symgrad.ir.traversal import remembered
+from symgrad.ir.traversal import PerNode
 from symgrad.ops.tensors.row import TENSOR_OPS, Ref
 
 Dim: TypeAlias = "int | str | tuple[Any, ...]"
@@ -53,12 +53,9 @@ def unknown(node: Expr) -> Extent:
     return Extent((), frozenset({node}))
 
 
-def extent(root: Expr) -> Extent:
+@PerNode
+def extent(node: Expr) -> Extent:
     """What is known about the shape of a value. Raises ShapeConflict."""
-    return remembered(root, "extent", _extent)
-
-
-def _extent(node: Expr) -> Extent:
     if node.op == "sym":
         return _of_symbol(node)
     if node.is_static:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from symgrad.ir.expr import Expr
-from symgrad.ir.traversal import remembered
+from symgrad.ir.traversal import PerNode
 from symgrad.ops.tensors.extent import SCALAR, Extent, ShapeConflict, broadcast, extent
 from symgrad.ops.tensors.row import TENSOR_OPS
 
@@ -29,12 +29,9 @@ __all__ = [
 ]
 
 
+@PerNode
 def shape_sources(root: Expr) -> frozenset[Expr]:
     """The values whose shapes broadcast to the shape of `root`; none for a scalar."""
-    return remembered(root, "shape_sources", _shape_sources)
-
-
-def _shape_sources(root: Expr) -> frozenset[Expr]:
     if root.op in TENSOR_OPS:
         preserved = TENSOR_OPS[root.op].shape_of
         if preserved is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from symgrad.analysis.integers import is_integer
@@ -15,6 +15,7 @@ from symgrad.ops.tensors.shapes import shape_sources
 from symgrad.spec import Spec
 from symgrad.targets.arrays.printer import Printer
 from symgrad.targets.arrays.schedule import Scope, Target, statements
+from symgrad.targets.arrays.source import Line
 from symgrad.targets.arrays.spelling import Spelling
 from symgrad.targets.naming import Names
 
@@ -96,8 +97,6 @@ class Layout:
         if variant is not None:
             gone = {self.symbol(t.name) for t in self.spec.tensors if t.default is not None} - variant.tensors
             known = {s: name for s, name in known.items() if s not in gone}
-        for t in self.spec.tensors:
-            known[absent(t.name)] = f"{self.arguments[t.name]} is None"
         return known
 
     def scope(self, known: dict[Expr, str], variant: Variant) -> Scope:
@@ -106,11 +105,12 @@ class Layout:
         return Scope(names, known, dict(variant.lets))
 
     def printer(self, names: Mapping[Expr, str], *, differentiated: bool = False) -> Printer:
-        return Printer(self.spelling, names, self.constants, differentiated=differentiated)
+        absences = {absent(t.name): self.arguments[t.name] for t in self.spec.tensors}
+        return Printer(self.spelling, names, self.constants, absent=absences, differentiated=differentiated)
 
-    def condition(self, node: Expr) -> str:
-        """A Python condition between variants as source."""
-        return self.printer(self.symbols())(node)
+    def condition(self, node: Expr) -> Line:
+        """The line that asks for a Python condition between variants."""
+        return replace(self.printer(self.symbols()).line("if {value}:", node), fixed=True)
 
     # ------------------------------------------------------------------------------------------ dtypes
     def widening(self, variant: Variant, *, slopes: bool = False) -> str:
@@ -132,34 +132,34 @@ class Layout:
         return [self.arguments[t.name] for t in self.spec.tensors if self.symbol(t.name) in own]
 
     # ------------------------------------------------------------------------------------------ functions
-    def value(self, variant: Variant) -> list[str]:
+    def value(self, variant: Variant) -> list[Line]:
         """The body of the function: the outputs, rounded to their dtypes."""
         scope = self.scope(self.symbols(variant), variant)
         floats, sources = self.floats(variant), {o: self.promoted(f) for o, f in variant.formulas.items()}
-        lines, dtypes = list[str](), dict[str, str]()
+        lines, dtypes = list[Line](), dict[str, str]()
         for output, promoted in sources.items():
             if promoted is not None and promoted != floats:
                 name = "dtype" if len(sources) == 1 else scope.names.fresh(f"{output}_dtype")
                 dtypes[output] = name
-                lines.append(f"{name} = rt.dtype_of({', '.join(promoted)})")
+                lines.append(Line(f"{name} = rt.dtype_of({', '.join(promoted)})", frozenset(promoted)))
             elif promoted is not None:
                 dtypes[output] = "dtype"
         if floats:
             rounds = any(p == floats for p in sources.values())
             names, call = ", ".join(floats), f"rt.{self.widening(variant)}"
-            lines.append(f"{names}, {'dtype' if rounds else '_'} = {call}({names})")
-        targets, results = [], []
+            lines.append(Line(f"{names}, {'dtype' if rounds else '_'} = {call}({names})", frozenset(floats)))
+        targets, results = list[Target](), list[str]()
         for output, form in variant.outputs.items():
             whole = _whole(form, variant.formulas[output])
             cast = f".astype({dtypes[output]})" if output in dtypes else ""
             local = self.outputs[output]
             if len(variant.outputs) == 1:
-                targets.append(Target(whole, f"return {{atom}}{cast}" if cast else "return {value}"))
+                targets.append(Target(whole, f"return {{atom}}{cast}" if cast else "return {value}", ends=True))
             else:
                 targets.append(Target(whole, f"{local} = {{value}}"))
                 results.append(f"{local}{cast}")
         body = [*lines, *statements(targets, scope, self.printer)]
-        return [*body, f"return {', '.join(results)}"] if results else body
+        return [*body, Line(f"return {', '.join(results)}", fixed=True)] if results else body
 
     def tangent_terms(self, variant: Variant) -> list[tuple[str, str, Expr]]:
         """What each tensor's tangent gives to each output's: (tensor, output, form)."""

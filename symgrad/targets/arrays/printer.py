@@ -13,7 +13,8 @@ from symgrad.ops.functions import FUNCTIONS
 from symgrad.ops.tensors import TENSOR_OPS, Ref, is_number, shape_only
 from symgrad.ops.tensors.extent import extent
 from symgrad.ops.tensors.shapes import shape_sources
-from symgrad.targets.arrays.spelling import Spelling
+from symgrad.targets.arrays.source import Line
+from symgrad.targets.arrays.spelling import Spelling, modules
 from symgrad.targets.constants import constant_name, constant_value, rational
 from symgrad.targets.exactness import is_decimal
 from symgrad.targets.literals import quoted
@@ -36,8 +37,9 @@ _NAMED = {"pi": "math.pi", "E": "math.e", "oo": "math.inf", "nan": "math.nan"}
 class Printer:
     """Prints expressions; `names` are the Python names of symbols and of values computed before.
 
-    Constants that are no plain numbers are collected in `constants`, to be defined once. What is printed may be
-    `differentiated` again, by the framework.
+    `absent` are the conditions that an optional tensor was not given. Constants that are no plain numbers are
+    collected in `constants`, to be defined once. What is printed may be `differentiated` again, by the framework.
+    `reads` collects the names and modules in what was printed.
     """
 
     def __init__(
@@ -46,32 +48,49 @@ class Printer:
         names: Mapping[Expr, str],
         constants: dict[Expr, str],
         *,
+        absent: Mapping[Expr, str],
         differentiated: bool = False,
     ) -> None:
         self.names = names
+        self.reads: set[str] = set()
         self._spelling = spelling
         self._constants = constants
+        self._absent = absent
         self._functions = {**spelling.functions, **(spelling.differentiated if differentiated else {})}
 
     def __call__(self, node: Expr) -> str:
         """The source of an expression."""
         return self._at(node, _CONDITIONAL)
 
-    def atom(self, node: Expr) -> str:
-        """Source to which a method call can be appended."""
-        return self._at(node, _ATOM)
-
     def shape(self, like: Expr) -> str:
         """Source of the shape of a value: of the value itself, or of what it broadcasts from."""
-        if like in self.names:
-            return f"{self.names[like]}.shape"
-        sources = sorted(shape_sources(like), key=lambda s: s.order)
-        if not sources:
-            return "()"
-        if sources == [like]:  # it is computed for its shape alone, and so not at all
-            return f"{self._at(like, _ATOM)}.shape"
-        texts = [self._at(s, _CONDITIONAL) for s in sources]
-        return f"{self._at(sources[0], _ATOM)}.shape" if len(texts) == 1 else f"rt.shape_of({', '.join(texts)})"
+        sources = self._shaped_like(like)
+        if len(sources) == 1:
+            return f"{self._at(sources[0], _ATOM)}.shape"
+        return self._module(f"rt.shape_of({', '.join(map(self, sources))})") if sources else "()"
+
+    def _shaped_like(self, like: Expr) -> list[Expr]:
+        """The values that a value has its shape from: itself alone, if it has a name."""
+        return [like] if like in self.names else sorted(shape_sources(like), key=lambda s: s.order)
+
+    def line(self, template: str, value: Expr, *more: str) -> Line:
+        """The template with its `{value}`, or the value as an `{atom}`; it reads `more`, too."""
+        self.reads = set(more)
+        text = template.format(value=self(value), atom=self._at(value, _ATOM))
+        return Line(text, frozenset(self.reads))
+
+    def _named(self, node: Expr) -> str:
+        self.reads.add(self.names[node])
+        return self.names[node]
+
+    def _module(self, text: str) -> str:
+        """Source that begins with the name of a module."""
+        self.reads.add(text.partition(".")[0])
+        return text
+
+    def _spelled(self, spelling: str, *operands: str, **more: str) -> str:
+        self.reads |= modules(spelling)
+        return spelling.format(*operands, **more)
 
     def _at(self, node: Expr, strength: int) -> str:
         """Source that can stand as an operand of an operator of the given strength."""
@@ -80,7 +99,10 @@ class Printer:
 
     def _print(self, node: Expr) -> tuple[str, int]:
         if node in self.names:
-            return self.names[node], _ATOM
+            return self._named(node), _ATOM
+        if node in self._absent:
+            self.reads.add(self._absent[node])
+            return f"{self._absent[node]} is None", _COMPARE
         if node.op == "num":
             return self._number(node["value"])
         if node.op == "text":
@@ -117,7 +139,7 @@ class Printer:
             return self._operation(node), _ATOM
         if node.op == "clamp":
             return self._clamp(node), _ATOM
-        return self._functions[node.op].format(*map(self, node.args)), _ATOM
+        return self._spelled(self._functions[node.op], *map(self, node.args)), _ATOM
 
     def _infix(self, node: Expr) -> tuple[str, int]:
         symbol, strength = _INFIX[node.op]
@@ -132,13 +154,17 @@ class Printer:
             return f"{branches[0]} if {self._at(condition, _OR)} else {branches[1]}", _CONDITIONAL
         plain = node.is_boolean or is_integer(node)
         branches = [self(a) if plain else self._as_float(a) for a in (then, otherwise)]
-        return f"{self._spelling.arrays}.where({self(condition)}, {', '.join(branches)})", _ATOM
+        return self._of_arrays(f"where({self(condition)}, {', '.join(branches)})"), _ATOM
+
+    def _of_arrays(self, call: str) -> str:
+        """A call of a function of the module of arrays."""
+        return self._module(f"{self._spelling.arrays}.{call}")
 
     def _filled(self, branch: Expr, other: Expr) -> str:
         """A branch of a Python choice; a number has the shape of the other branch."""
         if not is_number(branch) or is_number(other):
             return self._at(branch, _OR)
-        return f"{self._spelling.arrays}.full({self.shape(other)}, {self._as_float(branch)})"
+        return self._of_arrays(f"full({self.shape(other)}, {self._as_float(branch)})")
 
     def _as_float(self, value: Expr) -> str:
         """A value; a whole number as a float, which it is in a choice."""
@@ -151,19 +177,19 @@ class Printer:
         base, exponent = node.args
         n = exponent.number
         if n == 2:
-            text = self._at(base, _PRODUCT)
-            square = f"{self._spelling.arrays}.square({self(base)})"
-            return (f"{text} * {text}", _PRODUCT) if text.isidentifier() else (square, _ATOM)
+            if base in self.names:
+                return f"{self._named(base)} * {self._named(base)}", _PRODUCT
+            return self._of_arrays(f"square({self(base)})"), _ATOM
         if n == Fraction(1, 2):
-            return f"{self._spelling.arrays}.sqrt({self(base)})", _ATOM
+            return self._of_arrays(f"sqrt({self(base)})"), _ATOM
         if n == Fraction(-1, 2):
-            return self._functions["rsqrt"].format(self(base)), _ATOM
+            return self._spelled(self._functions["rsqrt"], self(base)), _ATOM
         return f"{self._at(base, _ATOM)} ** {self._at(exponent, _UNARY)}", _POWER
 
     def _clamp(self, node: Expr) -> str:
         x, low, high = node.args
         bounds = ["None" if b in (OO, -OO) else self(b) for b in (low, high)]
-        return self._functions["clamp"].format(self(x), *bounds)
+        return self._spelled(self._functions["clamp"], self(x), *bounds)
 
     def _operation(self, node: Expr) -> str:
         read = [a for k, a in enumerate(node.args) if k not in shape_only(node)]
@@ -176,7 +202,8 @@ class Printer:
         called, rows = self._spelling.attributes, TENSOR_OPS[node.op].attributes
         attributes = {a: (called.get(a.name, a.name), node.get(a.name, a.default)) for a in rows}
         given = (own for a, own in attributes.items() if a.required or own[1] != a.default)
-        return own.format(
+        return self._spelled(
+            own,
             *operands,
             all=", ".join(operands),
             rest=", ".join(operands[1:]),
@@ -196,7 +223,7 @@ class Printer:
     def _attribute(self, value: object) -> str:
         """An attribute as source; a hyperparameter by its local name."""
         if isinstance(value, Ref):
-            return next(t for s, t in self.names.items() if s.op == "sym" and s.name == value.name)
+            return self._named(next(s for s in self.names if s.op == "sym" and s.name == value.name))
         if isinstance(value, tuple):
             items = ", ".join(map(self._attribute, value))
             return f"({items},)" if len(value) == 1 else f"({items})"
@@ -205,13 +232,15 @@ class Printer:
     def _count(self, node: Expr) -> tuple[str, int]:
         """A number of elements, which is a Python number."""
         like, dim = node.args[0], node["dim"]
-        shape = self.shape(like)
         if dim is None:
-            whole = shape.removesuffix(".shape")
-            return (f"{whole}.size" if whole != shape else f"math.prod({shape})"), _ATOM
+            sources = self._shaped_like(like)
+            if len(sources) == 1:
+                return f"{self._at(sources[0], _ATOM)}.size", _ATOM
+            return self._module(f"math.prod({self.shape(like)})"), _ATOM
+        shape = self.shape(like)
         if extent(like).dims and not isinstance(dim, tuple):
             return f"{shape}[{self._attribute(dim)}]", _ATOM
-        return f"rt.count({shape}, {self._attribute(dim)})", _ATOM
+        return self._module(f"rt.count({shape}, {self._attribute(dim)})"), _ATOM
 
     # ------------------------------------------------------------------------------------------ Python scalars
     def _scalar(self, node: Expr) -> tuple[str, int]:
@@ -222,7 +251,7 @@ class Printer:
         if node.op in COMPARISONS:
             left, right = (self._at(a, _BIT_OR) for a in node.args)
             return f"{left} {COMPARISONS[node.op]} {right}", _COMPARE
-        return FUNCTIONS[node.op].python.format(*map(self, node.args)), _ATOM
+        return self._spelled(FUNCTIONS[node.op].python, *map(self, node.args)), _ATOM
 
     def _scalar_choice(self, node: Expr) -> tuple[str, int]:
         condition, then, otherwise = node.args
@@ -238,8 +267,8 @@ class Printer:
     def _scalar_sum(self, node: Expr) -> tuple[str, int]:
         text = self._at(node.args[0], _SUM)
         for term in node.args[1:]:
-            printed = self._at(term, _PRODUCT)
-            text += f" - {printed[1:]}" if printed.startswith("-") else f" + {printed}"
+            negative = split_coefficient(term)[0] < 0
+            text += f" {'-' if negative else '+'} {self._at(-term if negative else term, _PRODUCT)}"
         return text, _SUM
 
     def _scalar_product(self, node: Expr) -> tuple[str, int]:
@@ -264,7 +293,8 @@ class Printer:
 
     def _quotient(self, over: str, under: list[Expr]) -> tuple[str, int]:
         if any(map(_has_size, under)):
-            return f"rt.quotient({over}, {' * '.join(self._at(u, _UNARY) for u in under)})", _ATOM
+            product = " * ".join(self._at(u, _UNARY) for u in under)
+            return self._module(f"rt.quotient({over}, {product})"), _ATOM
         texts = [self._at(u, _UNARY) for u in under]
         return f"{over} / {texts[0]}" if len(texts) == 1 else f"{over} / ({' * '.join(texts)})", _PRODUCT
 
@@ -274,7 +304,7 @@ class Printer:
     def _scalar_power(self, node: Expr) -> tuple[str, int]:
         base, exponent = node.args
         if exponent.number == Fraction(1, 2):
-            return f"math.sqrt({self(base)})", _ATOM
+            return self._module(f"math.sqrt({self(base)})"), _ATOM
         if exponent.number is not None and exponent.number < 0:
             return self._quotient("1", [ex.make_power(base, ex.num(-exponent.number))])
         return f"{self._at(base, _ATOM)} ** {self._at(exponent, _UNARY)}", _POWER
@@ -287,7 +317,7 @@ class Printer:
     def _constant(self, node: Expr) -> tuple[str, int]:
         """A constant expression: pi and the like by name, others defined once at the top of the module."""
         if node.op == "const":
-            return _NAMED[node["name"]], _ATOM
+            return self._module(_NAMED[node["name"]]), _ATOM
         value = constant_value(node)
         if value is None:  # beyond every float
             return self._scalar(node)

@@ -1,9 +1,9 @@
-"""The rules of an operation: its tangents, or the gradients where these are not linear in the cotangents."""
+"""The rule of an operation: its tangents, or the gradients where these are not linear in the cotangents."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from symgrad.compiler.operation import Variant
 from symgrad.differentiate.symbols import cotangent, tangent
@@ -12,43 +12,79 @@ from symgrad.ir.expr import Expr
 from symgrad.ir.traversal import substitute, topological
 from symgrad.parse.formula import formula
 from symgrad.targets.arrays.layout import Layout
-from symgrad.targets.arrays.schedule import Target, statements
+from symgrad.targets.arrays.schedule import Target, branches, statements
+from symgrad.targets.arrays.source import Line, reads, unpacked
 from symgrad.targets.literals import tuple_of
 
-__all__ = ["described", "gradients", "mentions", "tangents", "unpacked"]
+__all__ = ["Rule", "described", "pulled", "pushed"]
 
 
-def tangents(layout: Layout, variant: Variant, cut: Sequence[Expr], template: str, *, certain: bool) -> list[str]:
-    """The terms of the tangent of each output, for the tangents that are given; one surely is, if that is `certain`.
+@dataclass(frozen=True)
+class Rule:
+    """A function of primals, outputs, and tangents or cotangents: what it is called, what it reads, and its body."""
 
-    Values of the `cut` are outputs, or are marked by the `template`.
-    """
+    name: str
+    parameters: tuple[str, ...]
+    primals: tuple[str, ...]
+    outputs: tuple[str, ...]
+    lines: tuple[Line, ...]
+
+
+def pushed(layout: Layout, cut: Callable[[Variant], Sequence[Expr]], kept: str = "{value}") -> Rule:
+    """The rule by tangents; values of the `cut` that are neither arguments nor outputs are marked as `kept` says."""
+    lines = branches(layout.operation.derivative_body, lambda v: _tangents(layout, v, cut(v), kept), layout.condition)
+    own = [f"tangent_{t.name}" if t.name in layout.differentiable else "_" for t in layout.spec.tensors]
+    return _rule(layout, "tangents", own, lines)
+
+
+def pulled(layout: Layout) -> Rule:
+    """The rule by gradients: for each tensor one, or None."""
+    lines = branches(layout.operation.derivative_body, lambda v: _gradients(layout, v), layout.condition)
+    return _rule(layout, "gradients", [f"grad_{o.name}" for o in layout.spec.outputs], lines)
+
+
+def _rule(layout: Layout, name: str, given: Sequence[str], lines: Sequence[Line]) -> Rule:
+    """A rule that unpacks what its lines read."""
+    outputs = list(layout.outputs.values())
+    sources = {"primals": layout.tensors, "outputs": outputs, "tangents" if name == "tangents" else "cotangents": given}
+    heads = {source: unpacked(names, source, lines) for source, names in sources.items()}
+    read = reads(lines)
+    return Rule(
+        name,
+        tuple(source if head else "_" * (k + 1) for k, (source, head) in enumerate(heads.items())),
+        tuple(n for n in layout.tensors if n in read),
+        tuple(n for n in outputs if n in read),
+        (*(head for head in heads.values() if head), *lines),
+    )
+
+
+def _tangents(layout: Layout, variant: Variant, cut: Sequence[Expr], kept: str) -> list[Line]:
+    """The terms of the tangent of each output, for the tangents that are given: one surely is."""
     terms = layout.tangent_terms(variant)
     outputs = [o.name for o in layout.spec.outputs]
     if not terms:
-        return [f"return {tuple_of(['[]'] * len(outputs))}"]
-    names = ["terms"] if len(outputs) == 1 else [f"terms_{o}" for o in outputs]
+        return [Line(f"return {tuple_of(['[]'] * len(outputs))}", fixed=True)]
+    pushed = [o for o in outputs if any(o == own for _, own, _ in terms)]
+    names = {o: "terms" if len(pushed) == 1 else f"terms_{o}" for o in pushed}
     forms = [form for _, _, form in terms]
     known = {**layout.symbols(variant), **{tangent(t): f"tangent_{t}" for t in layout.differentiable}}
     known |= _outputs_read(layout, variant, cut, forms)
     scope = layout.scope(known, variant)
     scope.kept = frozenset(v for v in cut if v not in known)
-    scope.template = template
+    scope.template = kept
     read = _read(forms, frozenset(known))
     floats = [*_floats(layout, variant, read, known), *(f"tangent_{t}" for t in dict.fromkeys(t for t, _, _ in terms))]
-    call = ", ".join(floats)
-    lines = [f"{call}, _ = rt.{layout.widening(variant, slopes=True)}({call})"]
-    lines.append(f"{', '.join(names)} = {', '.join(['[]'] * len(names))}")
+    lines = [_widened(layout, variant, floats), Line(f"{', '.join(names.values())} = {', '.join(['[]'] * len(names))}")]
+    certain = len(layout.spec.tensors) == 1
     targets = [
-        Target(form, f"{names[outputs.index(o)]}.append({{value}})", "" if certain else f"tangent_{t} is not None")
-        for t, o, form in terms
+        Target(form, f"{names[o]}.append({{value}})", given="" if certain else f"tangent_{t}") for t, o, form in terms
     ]
     lines += statements(targets, scope, lambda names: layout.printer(names, differentiated=True))
-    return [*lines, f"return {tuple_of(names)}"]
+    return [*lines, Line(f"return {tuple_of([names.get(o, '[]') for o in outputs])}", fixed=True)]
 
 
-def gradients(layout: Layout, variant: Variant, template: str) -> list[str]:
-    """The gradients of all tensors; the `template` brings one in the shape and dtype of its `{tensor}`."""
+def _gradients(layout: Layout, variant: Variant) -> list[Line]:
+    """The gradients of all tensors, in shapes and dtypes of the arithmetic."""
     found = {t: ex.add(*variant.gradients_of(t)) for t in layout.differentiable}
     forms = [g for g in found.values() if g is not ex.ZERO]
     cotangents = {s: f"grad_{o}" for o, f in variant.formulas.items() for s in (cotangent(o), cotangent(o, f))}
@@ -57,9 +93,8 @@ def gradients(layout: Layout, variant: Variant, template: str) -> list[str]:
     scope = layout.scope(known, variant)
     read = _read(forms, frozenset(known))
     floats = [*_floats(layout, variant, read, known), *dict.fromkeys(n for s, n in cotangents.items() if s in read)]
-    call = ", ".join(floats)
-    lines = [f"{call}, _ = rt.{layout.widening(variant, slopes=True)}({call})"] if floats else []
-    targets, results = [], []
+    lines = [_widened(layout, variant, floats)] if floats else []
+    targets, results = list[Target](), list[str]()
     for t in layout.spec.tensors:
         form = found.get(t.name, ex.ZERO)
         if form is ex.ZERO:
@@ -67,10 +102,15 @@ def gradients(layout: Layout, variant: Variant, template: str) -> list[str]:
             continue
         taken = f"grad_{t.name}" in known.values()
         results.append(scope.names.fresh(f"gradient_{t.name}" if taken else f"grad_{t.name}"))
-        text = template.format(tensor=layout.arguments[t.name], value="{value}")
-        targets.append(Target(form, f"{results[-1]} = {text}"))
+        targets.append(Target(form, f"{results[-1]} = {{value}}"))
     lines += statements(targets, scope, lambda names: layout.printer(names, differentiated=True))
-    return [*lines, f"return {tuple_of(results)}"]
+    return [*lines, Line(f"return {tuple_of(results)}", fixed=True)]
+
+
+def _widened(layout: Layout, variant: Variant, names: Sequence[str]) -> Line:
+    """The line that brings what is read to the dtype of the arithmetic."""
+    call = ", ".join(names)
+    return Line(f"{call}, _ = rt.{layout.widening(variant, slopes=True)}({call})", frozenset(names))
 
 
 def described(layout: Layout, variant: Variant, value: Expr) -> str:
@@ -80,18 +120,6 @@ def described(layout: Layout, variant: Variant, value: Expr) -> str:
             return name
     outputs = {form: ex.symbol(name) for name, form in variant.outputs.items() if form.op != "sym"}
     return formula(substitute(value, {**{form: ex.symbol(name) for form, name in variant.lets.items()}, **outputs}))
-
-
-def mentions(lines: Iterable[str], name: str) -> bool:
-    """Whether source reads a name."""
-    return any(re.search(rf"(?<!\w){re.escape(name)}(?!\w)", line) for line in lines)
-
-
-def unpacked(names: Sequence[str], lines: Iterable[str]) -> str:
-    """The left side of an assignment from a sequence: `_` for what the lines do not read."""
-    lines = list(lines)
-    used = [n if mentions(lines, n) else "_" for n in names]
-    return ", ".join(used) if len(used) > 1 else f"({used[0]},)"
 
 
 def _outputs_read(layout: Layout, variant: Variant, cut: Sequence[Expr], forms: Sequence[Expr]) -> dict[Expr, str]:
@@ -107,7 +135,7 @@ def _read(forms: Sequence[Expr], leaves: frozenset[Expr]) -> frozenset[Expr]:
     return frozenset(n for n in topological(*forms, leaves=leaves) if n in leaves)
 
 
-def _floats(layout: Layout, variant: Variant, read: frozenset[Expr], known: dict[Expr, str]) -> list[str]:
+def _floats(layout: Layout, variant: Variant, read: frozenset[Expr], known: Mapping[Expr, str]) -> list[str]:
     """The names of the inputs and outputs of floats among the values that are read."""
     floats = {*layout.floats(variant), *(layout.outputs[o] for o, f in variant.formulas.items() if layout.promoted(f))}
     return [name for name in dict.fromkeys(n for v, n in known.items() if v in read) if name in floats]

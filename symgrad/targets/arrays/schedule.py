@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from symgrad.accuracy.machine import machine, machine_form
 from symgrad.compiler.operation import Body, Variant
@@ -11,6 +11,7 @@ from symgrad.ir.expr import Expr
 from symgrad.ir.traversal import topological
 from symgrad.ops.tensors import data_arguments, is_number
 from symgrad.targets.arrays.printer import Printer
+from symgrad.targets.arrays.source import Line, nested
 from symgrad.targets.naming import Names
 
 __all__ = ["Target", "branches", "statements"]
@@ -20,11 +21,16 @@ _LONGEST = 72  # characters of one printed expression, beyond which its largest 
 
 @dataclass(frozen=True)
 class Target:
-    """A value to compute: the statement, with its `{value}` or as an `{atom}`, and the Python condition it is under."""
+    """A value to compute: the statement, with its `{value}` or as an `{atom}`, and what else that reads.
+
+    It is under the condition that `given` is not None, if that names something.
+    """
 
     value: Expr
     template: str
-    condition: str = ""
+    reads: tuple[str, ...] = ()
+    given: str = ""
+    ends: bool = False  # whether it is what the function returns
 
 
 @dataclass
@@ -43,8 +49,8 @@ class Scope:
 
 def statements(
     targets: Sequence[Target], scope: Scope, printer: Callable[[Mapping[Expr, str]], Printer]
-) -> Iterator[str]:
-    """Source lines that compute the targets in order.
+) -> Iterator[Line]:
+    """The lines that compute the targets in order.
 
     What only targets under one condition need stands under that condition, too; all else before, since compilers
     drop what nobody reads.
@@ -59,10 +65,11 @@ def statements(
     chosen = _temporaries(roots, conditions, names, kept)
     print_ = printer(names)
 
-    def assign(node: Expr) -> str:
-        text = print_(node)
-        names[node] = scope.names.for_value(node, names, lets)
-        return f"{names[node]} = {scope.template.format(value=text) if node in kept else text}"
+    def assign(node: Expr) -> Line:
+        name = scope.names.for_value(node, names, lets)
+        line = print_.line(f"{name} = {scope.template if node in kept else '{value}'}", node)
+        names[node] = name
+        return line
 
     for node in conditions:
         if node in chosen and len(conditions[node]) != 1:
@@ -76,34 +83,32 @@ def _blocks(
     temporaries: Sequence[Expr],
     names: Mapping[Expr, str],
     print_: Printer,
-    assign: Callable[[Expr], str],
-) -> Iterator[str]:
+    assign: Callable[[Expr], Line],
+) -> Iterator[Line]:
     """The statements of each condition in turn."""
     previous = ""
     for root, target in zip(roots, targets, strict=True):
-        indent = "    " if target.condition else ""
-        if target.condition and target.condition != previous:
-            yield f"if {target.condition}:"
-        previous = target.condition
+        if target.given and target.given != previous:
+            yield Line(f"if {target.given} is not None:", frozenset([target.given]), fixed=True)
+        previous = target.given
         below = frozenset(topological(root))
-        for node in temporaries:
-            if node in below and node not in names:
-                yield indent + assign(node)
-        yield indent + target.template.format(value=print_(root), atom=print_.atom(root))
+        own = [assign(node) for node in temporaries if node in below and node not in names]
+        own.append(replace(print_.line(target.template, root, *target.reads), fixed=target.ends))
+        yield from nested(own) if target.given else own
 
 
 def _conditions(
     roots: Sequence[Expr], targets: Sequence[Target], leaves: frozenset[Expr]
 ) -> dict[Expr, frozenset[str]]:
-    """Every value that is computed, arguments first, with the conditions of its uses; none for what is always used."""
+    """Every value that is computed, arguments first, with what its uses ask for; none for what is always used."""
     found: dict[Expr, set[str] | None] = {}
     for root, target in zip(roots, targets, strict=True):
         for node in _computed([root], leaves):
             own = found.setdefault(node, set())
-            if not target.condition:
+            if not target.given:
                 found[node] = None
             elif own is not None:
-                own.add(target.condition)
+                own.add(target.given)
     order = (n for n in topological(*roots, leaves=leaves) if n in found)
     return {n: frozenset(found[n] or ()) for n in order}
 
@@ -147,20 +152,19 @@ def _temporaries(
     return chosen
 
 
-def branches(body: Body, leaf: Callable[[Variant], list[str]], text: Callable[[Expr], str]) -> list[str]:
+def branches(body: Body, leaf: Callable[[Variant], list[Line]], condition: Callable[[Expr], Line]) -> list[Line]:
     """The lines of each variant under Python's conditions; all of them end with a return.
 
     What both sides begin with stands before the condition, and a condition without consequences is dropped.
     """
     if isinstance(body, Variant):
         return leaf(body)
-    then, otherwise = (branches(b, leaf, text) for b in (body.then, body.otherwise))
+    then, otherwise = (branches(b, leaf, condition) for b in (body.then, body.otherwise))
     if then == otherwise:
         return then
     shared = 0
     for a, b in zip(then, otherwise, strict=False):
-        if a != b or a.startswith(("if ", " ", "return")):
+        if a != b or a.fixed or a.depth:
             break
         shared += 1
-    test = text(body.condition)
-    return [*then[:shared], f"if {test}:", *(f"    {line}" for line in then[shared:]), *otherwise[shared:]]
+    return [*then[:shared], condition(body.condition), *nested(then[shared:]), *otherwise[shared:]]

@@ -31,7 +31,13 @@ def checks(layout: Layout, runtime: str) -> list[str]:
     spec = layout.spec
     op = literal(spec.op)
     lines = []
+    plain = [t.name for t in spec.tensors if t.dtype == "float" and t.default is None]
+    if len(plain) > 1:
+        named = ", ".join(f"{t}={t}" for t in plain)
+        lines.append(f"{', '.join(plain)} = {runtime}.arrays({op}, {named})")
     for t in spec.tensors:
+        if len(plain) > 1 and t.name in plain:
+            continue
         kind = "" if t.dtype == "float" else f", {literal(t.dtype)}"
         optional = "" if t.default is None else ", optional=True"
         lines.append(f"{t.name} = {runtime}.array({op}, {literal(t.name)}, {t.name}{kind}{optional})")

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cache
+from string import Formatter
 
 from symgrad.ir.expr import Expr
 from symgrad.ir.traversal import topological
 from symgrad.ops.functions import FUNCTIONS
 from symgrad.ops.tensors import TENSOR_OPS
+from symgrad.targets.free_names import free_names
 
-__all__ = ["Spelling"]
+__all__ = ["Spelling", "modules"]
 
 
 @dataclass(frozen=True)
@@ -39,9 +43,17 @@ class Spelling:
     def missing(self, forms: Iterable[Expr]) -> Iterator[str]:
         """The functions and operations in some forms that the framework has no word for, as specs call them."""
         for node in topological(*forms):
-            if node.is_static:
-                continue
-            if node.op in FUNCTIONS and node.op not in self.functions:
+            if node.is_static:  # Python computes it, for some functions by way of torch
+                if node.op in FUNCTIONS and "torch" in modules(FUNCTIONS[node.op].python):
+                    yield node.op
+            elif node.op in FUNCTIONS and node.op not in self.functions:
                 yield node.op
             elif node.op in TENSOR_OPS and node.op not in self.operations:
                 yield node.op.removesuffix("_values").removesuffix("_indices")
+
+
+@cache
+def modules(spelling: str) -> frozenset[str]:
+    """The modules that a spelling names."""
+    filled = Formatter().vformat(spelling, ["_"] * 3, defaultdict(lambda: "_", attributes=""))
+    return free_names(filled) - {"_"}

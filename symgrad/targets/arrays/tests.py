@@ -10,13 +10,15 @@ from symgrad.ir.expr import Expr
 from symgrad.targets.arrays.layout import Layout
 from symgrad.targets.arrays.schedule import Target, branches, statements
 from symgrad.targets.arrays.signature import signature
+from symgrad.targets.arrays.source import Line, reads
+from symgrad.targets.arrays.spelling import modules
 from symgrad.targets.constants import constant_value
 from symgrad.targets.literals import literal, tuple_of
 from symgrad.targets.torch.docs import summary
 from symgrad.targets.torch.layout import Layout as Samples
 from symgrad.targets.torch.samples import refused, sampled_range, settings, shapes
 
-__all__ = ["facts", "with_imports"]
+__all__ = ["facts"]
 
 _MOST_CASES = 4
 
@@ -25,7 +27,7 @@ def facts(layout: Layout) -> dict[str, Any]:
     """What a template says of an operation."""
     spec, samples = layout.spec, Samples(layout.operation)
     rules = [(t, list(_rule(layout, t, form))) for t, form in layout.operation.program.gradients.items()]
-    found = {
+    found: dict[str, Any] = {
         "op": spec.op,
         "class_name": "".join(part[:1].upper() + part[1:] for part in spec.op.split("_")),
         "summary": summary(samples),
@@ -47,45 +49,33 @@ def facts(layout: Layout) -> dict[str, Any]:
         "refused": [f"({literal(name)}, {value}, {error})" for name, value, error in refused(spec)],
         "call_signature": signature(layout, "Any"),
     }
+    lines = [*found["composite"], *(line for _, own in rules for line in own)]
+    found["imported"] = reads(lines).union(*(modules(value) for _, value, _ in refused(spec)))
     found["constants"] = [(name, constant_value(node)) for node, name in layout.constants.items()]
     return found
 
 
-def with_imports(text: str) -> str:
-    """A text without the lines that a remark `# where WORD` marks, where it has no such word elsewhere."""
-    lines = text.splitlines(keepends=True)
-    code = "".join(line for line in lines if "  # where " not in line)
-    kept = []
-    for line in lines:
-        statement, _, word = line.rstrip("\n").partition("  # where ")
-        if not word:
-            kept.append(line)
-        elif word in code:
-            kept.append(f"{statement}\n")
-    return "".join(kept)
-
-
-def _composite(layout: Layout, variant: Variant) -> Iterator[str]:
+def _composite(layout: Layout, variant: Variant) -> Iterator[Line]:
     """The formulas as written."""
     scope = layout.scope(layout.symbols(variant), variant)
-    targets, results = [], []
+    targets, results = list[Target](), list[str]()
     for name, form in variant.formulas.items():
         if len(variant.formulas) == 1:
-            targets.append(Target(form, "return {value}"))
+            targets.append(Target(form, "return {value}", ends=True))
         else:
             targets.append(Target(form, f"{layout.outputs[name]} = {{value}}"))
             results.append(layout.outputs[name])
     yield from statements(targets, scope, layout.printer)
     if results:
-        yield f"return {', '.join(results)}"
+        yield Line(f"return {', '.join(results)}", fixed=True)
 
 
-def _rule(layout: Layout, tensor: str, form: Expr) -> Iterator[str]:
+def _rule(layout: Layout, tensor: str, form: Expr) -> Iterator[Line]:
     """A gradient that the spec gives, as written."""
     program = layout.operation.program
     known = {**layout.symbols(), **{s: f"grad_{o}" for o, s in program.cotangents.items()}}
     scope = layout.scope(known, layout.variants[0])
-    yield from statements([Target(form, "return {value}")], scope, layout.printer)
+    yield from statements([Target(form, "return {value}", ends=True)], scope, layout.printer)
 
 
 def _input(layout: Layout, samples: Samples, tensor: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from symgrad.compiler.operation import Operation
 from symgrad.resources import environment
 from symgrad.targets.arrays.layout import Layout
-from symgrad.targets.arrays.tests import facts, with_imports
+from symgrad.targets.arrays.tests import facts
 from symgrad.targets.formatting import format_python
 from symgrad.targets.jax.spellings import JAX
 
@@ -16,4 +16,4 @@ def render_test(operation: Operation, package: str = "") -> str:
     """The test of an operation's module, formatted; it imports that from `package`, from beside itself if empty."""
     context = facts(Layout(operation, JAX))
     text = environment().get_template("jax/test.py.j2").render(**context, package=package)
-    return format_python(with_imports(text))
+    return format_python(text)

@@ -65,7 +65,7 @@ MLX = Spelling(
         **{f"conv{n}d_input": f"rt.conv_input({n}, {{0}}, {{1}}, {{shape}}{{attributes}})" for n in (1, 2)},
         **{f"conv{n}d_weight": f"rt.conv_weight({n}, {{0}}, {{1}}, {{shape}}{{attributes}})" for n in (1, 2)},
         **{f"conv_transpose{n}d": f"rt.conv_transpose({n}, {{all}}{{attributes}})" for n in (1, 2)},
-        "cat": "mx.concatenate(({all}), axis={axis})",
+        "cat": "mx.concatenate([{all}], axis={axis})",
         "slice": "rt.cut({0}{attributes})",
         "slice_back": "rt.cut_back({0}, {shape}{attributes})",
         "chunk": "rt.chunk({0}, {axis}, {chunks}, {index})",

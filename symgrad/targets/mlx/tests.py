@@ -12,7 +12,7 @@ from symgrad.differentiate.modes import is_tensor_op, partials
 from symgrad.ir.traversal import topological
 from symgrad.resources import environment
 from symgrad.targets.arrays.layout import Layout
-from symgrad.targets.arrays.tests import facts, with_imports
+from symgrad.targets.arrays.tests import facts
 from symgrad.targets.formatting import format_python
 from symgrad.targets.literals import literal
 from symgrad.targets.mlx.spellings import MLX
@@ -45,7 +45,7 @@ def render_test(operation: Operation, package: str = "") -> str:
         "only_reverse": convolves,
         "package": package,
     }
-    return format_python(with_imports(environment().get_template("mlx/test.py.j2").render(**context)))
+    return format_python(environment().get_template("mlx/test.py.j2").render(**context))
 
 
 def golden(layout: Layout) -> Iterator[str]:

@@ -57,9 +57,7 @@ def module_docstring(layout: Layout, note: str = "") -> str:
 
 def equations(layout: Layout) -> str:
     """The formula as the spec writes it."""
-    rows = [(b.name, b.line) for b in layout.spec.let]
-    rows += [(o.name, o.formula.line) for o in layout.spec.outputs]
-    return _table(rows)
+    return _table(layout.spec.equations)
 
 
 def _table(rows: Sequence[tuple[str, str]]) -> str:

@@ -26,6 +26,7 @@ _OF_MODULES: tuple[tuple[Row, ...], ...] = (
     ),
     (
         (".", ("_kernels as rtk",)),
+        (".", ("_library",)),
         (".", ("_runtime as rt",)),
         (".", ("_special",)),
     ),

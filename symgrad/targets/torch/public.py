@@ -198,7 +198,8 @@ def _body(layout: Layout, op: str, overwritten: str | None, names: Mapping[str, 
     told = {local: name for name, local in names.items()}
     lines += [f'rt.dimension("{op}", "{told[h]}", {h}, {rank})' for h, rank in rank_checks(layout, names)]
     if is_nonlinear(layout):
-        lines.append(f'rt.refuse_compilers("{op}")')
+        exports = ", exports=True" if layout.spec.options.library else ""
+        lines.append(f'rt.refuse_compilers("{op}"{exports})')
     return [*lines, *_calls(layout, overwritten, names)]
 
 

@@ -13,8 +13,8 @@ from symgrad.ops.tensors import TENSOR_OPS
 # Powers that torch rounds once; others are products of rounded products.
 _ONE_ROUNDING = (Fraction(2), Fraction(-1), Fraction(1, 2), Fraction(-1, 2))
 
-# Functions on half precision of which torch rounds intermediate values, on some device.
-_SEVERAL_ROUNDINGS = frozenset({"xlogy", "xlog1py"})
+# Functions on half precision of which torch rounds intermediate values, on some device, or a number beside the tensor.
+_SEVERAL_ROUNDINGS = frozenset({"xlogy", "xlog1py", "remainder", "fmod"})
 
 # Operations that do not round: applied to half precision they need no wider type.
 _EXACT = frozenset({"relu", "where", "abs", "neg", "sign", "clamp", "maximum", "minimum", "floor", "ceil", "round"})

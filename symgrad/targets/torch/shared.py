@@ -19,5 +19,6 @@ def _text(name: str) -> str:
 
 def shared_files(module: str, *, kernels: bool) -> dict[str, str]:
     """What the text of a module reads of them, by name; modules with `kernels` share more."""
-    more = {"_kernels.py": kernels, "_special.py": "_special" in free_names(module)}
+    read = free_names(module)
+    more = {"_kernels.py": kernels, "_library.py": "_library" in read, "_special.py": "_special" in read}
     return {name: _text(name) for name in ("_runtime.py", *(name for name, read in more.items() if read))}

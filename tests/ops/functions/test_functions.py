@@ -15,7 +15,7 @@ from torch.nn import functional
 
 from symgrad.accuracy.evaluate import exact
 from symgrad.differentiate.modes import partials as derivatives
-from symgrad.ir.expr import Expr, make, num, symbol
+from symgrad.ir.expr import COMPARISONS, Expr, make, num, symbol
 from symgrad.ops.functions import BY_AUTOGRAD, FUNCTIONS, SPELLINGS, Function, call
 from symgrad.targets.torch.runtime import _special
 
@@ -152,9 +152,9 @@ def test_the_spelling_for_autograd_has_three_derivatives(row: Function) -> None:
     ids=lambda r: r.name,
 )
 def test_a_definition_expands_to_other_rows(row: Function) -> None:
-    numbers = [num(3)] if row.name in ("real_root",) else []
-    expanded = call(row.name, *SYMBOLS[: row.required - len(numbers)], *numbers)
-    assert expanded.op in {"pow", "mul", "add", "div", "where", *FUNCTIONS}
+    numbers = {"real_root": [num(3)], "nan_to_num": [num(0), num(1), num(-1)]}.get(row.name, [])
+    expanded = call(row.name, *SYMBOLS[: max(1, row.required - len(numbers))], *numbers)
+    assert expanded.op in {"pow", "mul", "add", "div", "where", *COMPARISONS, *FUNCTIONS}
 
 
 def test_no_spelling_means_two_functions() -> None:

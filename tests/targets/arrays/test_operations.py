@@ -18,7 +18,7 @@ IMAGE = np.arange(60, dtype="float32").reshape(1, 2, 5, 6) % 7
 def runtime(framework: str) -> Any:
     """The functions that the generated modules of a framework share, and how it makes an array."""
     pytest.importorskip({"jax": "jax", "mlx": "mlx.core"}[framework])
-    return importlib.import_module(f"symgrad.targets.{framework}.runtime._runtime_{framework}")
+    return importlib.import_module(f"symgrad.targets.arrays.runtime._runtime_{framework}")
 
 
 def array(framework: str, value: Any) -> Any:

@@ -442,14 +442,21 @@ class Sum:
 
 # -------------------------------------------------------------------------- the way into a Function
 def entry(
-    function: Any, *, outputs: int = 1, residuals: int = 0, surrogate: Any = None, kernels: Any = None
+    function: Any,
+    *,
+    outputs: int = 1,
+    residuals: int = 0,
+    surrogate: Any = None,
+    kernels: Any = None,
+    exported: Any = None,
 ) -> Callable[..., Any]:
     """Return the cheapest way into a Function that is right for whoever watches the call.
 
     It drops the ``residuals``, which are the last results of forward. ``surrogate`` serves tracers
-    and compilers, where these would lose the rule of the Function; ``kernels`` plain calls.
+    and compilers, where these would lose the rule of the Function; ``kernels`` plain calls;
+    ``exported`` torch.export.
     """
-    bare = _without_residuals(function, outputs, residuals)
+    bare = without_residuals(function, outputs, residuals)
     members = {name: value for name, value in vars(bare).items() if name != "jvp"}
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
     compiled = surrogate or traced.apply
@@ -460,7 +467,7 @@ def entry(
 
     def call(*args: Any) -> Any:
         if is_compiling():
-            return compiled(*args)
+            return exported(*args) if exported is not None and is_exporting() else compiled(*args)
         if in_functorch():
             return bare.apply(*(args if outputs == 1 else _batched_alike(args)))
         if in_jit_trace():
@@ -489,7 +496,7 @@ def reverse_mode(args: tuple[Any, ...]) -> bool:
     return False
 
 
-def _without_residuals(function: Any, outputs: int, residuals: int) -> Any:
+def without_residuals(function: Any, outputs: int, residuals: int) -> Any:
     """Return the Function without residuals, for those who would not read them."""
     if not residuals:
         return function
@@ -560,12 +567,15 @@ def straight_through(value: Tensor, surrogate: Tensor) -> Tensor:
     return value.detach() + zero.to(value.dtype)
 
 
-def refuse_compilers(op: str) -> None:
-    """Raise where a compiler would drop the gradient rule of a Function in silence."""
+def refuse_compilers(op: str, exports: bool = False) -> None:
+    """Raise where a compiler would drop the gradient rule of a Function in silence.
+
+    ``exports``: torch.export keeps it, in an operator of torch.library.
+    """
     if not torch.is_grad_enabled():
         return
     compiling = torch.compiler.is_compiling()
-    if compiling and (in_functorch() or is_exporting()):
+    if compiling and (in_functorch() or (is_exporting() and not exports)):
         raise NotImplementedError(
             f"{op}: torch.export and torch.func inside torch.compile lose this gradient; "
             "export under torch.no_grad(), or call torch.func outside torch.compile"
@@ -808,6 +818,41 @@ def others_slope(x: Tensor, grad: Tensor, dim: int | None) -> Tensor:
     own = torch.eye(x.shape[-1], dtype=torch.bool, device=x.device)
     pairs = others(torch.where(own, 1, x.unsqueeze(-2)), -1)
     return (grad.unsqueeze(-1) * torch.where(own, 0, pairs)).sum(-2).movedim(-1, dim)
+
+
+def shift(x: Tensor, dim: int, step: int, fill: int = 0) -> Tensor:
+    """Return each element of ``x`` a place further along ``dim``, or back for a step of -1; ``fill`` comes after."""
+    if x.dim() == 0 or x.shape[dim] == 0:
+        return torch.full_like(x, fill)
+    size = x.shape[dim] - 1
+    vacant = torch.full_like(x.narrow(dim, 0, 1), fill)
+    kept = x.narrow(dim, 0 if step > 0 else 1, size)
+    return torch.cat((vacant, kept) if step > 0 else (kept, vacant), dim)
+
+
+def scan(decay: Tensor, x: Tensor, dim: int) -> Tensor:
+    """Return ``s[k] = decay[k]*s[k-1] + x[k]`` along ``dim``, in as many steps as the size has binary digits."""
+    if x.dim() == 0:
+        return x.clone()
+    if decay.shape != x.shape:
+        shape = broadcast_shapes(decay.shape, x.shape)
+        decay, x = decay.expand(shape), x.expand(shape)
+    reach, size = 1, x.shape[dim]
+    while reach < size:
+        rest = size - reach
+        factor = decay.narrow(dim, reach, rest)
+        later = x.narrow(dim, reach, rest) + factor * x.narrow(dim, 0, rest)
+        x = torch.cat((x.narrow(dim, 0, reach), later), dim)
+        decay = torch.cat((decay.narrow(dim, 0, reach), factor * decay.narrow(dim, 0, rest)), dim)
+        reach *= 2
+    return x
+
+
+def scan_back(decay: Tensor, x: Tensor, dim: int) -> Tensor:
+    """Return ``r[k] = x[k] + decay[k+1]*r[k+1]`` along ``dim``, the transposed of ``scan`` in ``x``."""
+    if x.dim() == 0:
+        return x.clone()
+    return scan(shift(decay, dim, -1).flip(dim), x.flip(dim), dim).flip(dim)
 
 
 def rows(x: Tensor) -> Tensor:

@@ -1,0 +1,193 @@
+"""The report as one HTML page, which loads nothing from anywhere."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+from symgrad import __version__
+from symgrad.accuracy.candidates import Choice
+from symgrad.accuracy.evaluate import FLOAT32
+from symgrad.accuracy.measure import ulp_text
+from symgrad.compiler.compile import compile_operation
+from symgrad.compiler.operation import Operation, Variant
+from symgrad.compiler.workbench import Workbench
+from symgrad.differentiate.modes import is_tensor_op
+from symgrad.explain.derive import derivation
+from symgrad.explain.equations import equations
+from symgrad.explain.gain import gain
+from symgrad.ir.expr import Expr, make
+from symgrad.ir.traversal import substitute, topological
+from symgrad.parse import parse_formulas
+from symgrad.parse.formula import formula
+from symgrad.report import mathml
+from symgrad.report.curves import Panel, panels
+from symgrad.resources import environment
+from symgrad.spec import Spec
+
+__all__ = ["html"]
+
+_WIDTH, _HEIGHT = 560, 220
+_LEFT, _BOTTOM, _TOP, _RIGHT = 52, 34, 24, 26
+_LEAST, _MOST = 0.1, 1e9  # ulp, the ends of the vertical axis
+_MOST_STEPS = 40
+
+
+def html(spec: Spec, *, prove: bool = True, bench: Sequence[Mapping[str, Any]] = (), home: str = "") -> str:
+    """The page about an operation.
+
+    With `prove` SymPy judges every value and derivative, and the page says what it found. `bench` are rows of the JSON
+    that `symgrad bench` writes, of which those about the operation are shown. `home` is a link to a page above it.
+    Raises SpecError for a spec with mistakes.
+    """
+    operation = compile_operation(parse_formulas(spec))
+    found = derivation(operation, prove=prove)
+    variants = [_variant(operation, path, variant) for path, variant in operation.variants()]
+    return (
+        environment()
+        .get_template("report.html.j2")
+        .render(
+            e=escape,
+            spec=spec,
+            version=__version__,
+            home=home,
+            gain=gain(found),
+            written=[(b.name, _written(operation, b.name)) for b in (*spec.let, *(o.formula for o in spec.outputs))],
+            variants=variants,
+            plan=found.plan,
+            notes=found.notes,
+            proofs=found.proofs,
+            prover=found.prover,
+            bench=[row for row in bench if row.get("op") == spec.op],
+            figure=_figure,
+        )
+    )
+
+
+def _written(operation: Operation, name: str) -> str:
+    program = operation.program
+    value = program.lets.get(name, program.outputs.get(name))
+    assert value is not None, "a let or an output"
+    known = {v: k for k, v in program.lets.items() if k != name and v.args}
+    named = substitute(value, {v: make("sym", name=k, kind="tensor") for v, k in known.items()})
+    return mathml.equation(mathml.name(name), named)
+
+
+# ------------------------------------------------------------------------------------------------ one variant
+@dataclass(frozen=True)
+class _Step:
+    rule: str
+    why: str
+    text: str
+    ulp: str
+
+
+@dataclass(frozen=True)
+class _Quantity:
+    """One output or derivative: its steps with their errors, and its panels by input."""
+
+    name: str
+    steps: tuple[_Step, ...]
+    panels: tuple[tuple[Panel, str], ...]
+
+
+@dataclass(frozen=True)
+class _Variant:
+    title: str
+    derivatives: tuple[str, ...]
+    quantities: tuple[_Quantity, ...]
+
+
+def _variant(operation: Operation, path: tuple[str, ...], variant: Variant) -> _Variant:
+    bench = Workbench(operation.program, operation.memory)
+    pointwise = {n for n, f in variant.formulas.items() if not any(is_tensor_op(e) for e in topological(f))}
+    rows = [(o, None, c, c.chosen.form) for o, c in variant.value_choices.items() if o in pointwise]
+    rows += [(o, t, c, variant.partials[o, t]) for (o, t), c in variant.slope_choices.items() if o in pointwise]  # type: ignore[misc]
+    drawn: dict[tuple[str, str | None], list[Panel]] = {}
+    for output, tensor, choice, form in rows:
+        drawn[output, tensor] = panels(operation, variant, [(output, tensor, choice, form)])
+    quantities = [
+        _Quantity(
+            output if tensor is None else f"∂{output}/∂{tensor}",
+            tuple(_steps(choice, bench, output, variant, tensor)),
+            tuple((panel, _svg(panel)) for panel in drawn[output, tensor]),
+        )
+        for output, tensor, choice, _ in rows
+    ]
+    shown = tuple(mathml.equation(_label(label), value) for label, value, _ in equations(variant, operation.program))
+    return _Variant(", ".join(path), shown, tuple(quantities))
+
+
+def _label(label: str) -> str:
+    over, slash, under = label.partition("/")
+    if not slash:
+        return mathml.name(label)
+    parts = (f"<mrow><mo>∂</mo>{mathml.name(part.removeprefix('d'))}</mrow>" for part in (over, under))
+    return f"<mfrac>{''.join(parts)}</mfrac>"
+
+
+def _steps(choice: Choice, bench: Workbench, output: str, variant: Variant, tensor: str | None) -> Iterator[_Step]:
+    """The formula, and what each rule made of the whole of it, with the error in float32."""
+    judge = bench.judge(choice.formula)
+
+    def row(rule: str, why: str, form: Expr, wide: bool = False) -> _Step:
+        score = judge.score(form, FLOAT32, wide)
+        off = f"{score.failures and 'not finite at some points, ' or ''}{ulp_text(score.ulp)} ulp"
+        return _Step(rule, why, formula(form), off)
+
+    form = choice.formula
+    yield row("as written" if tensor is None else "differentiated", "", form)
+    for step in choice.steps[:_MOST_STEPS]:
+        after = substitute(form, {step.before: step.after})
+        if after is not form:
+            form = after
+            yield row(step.rule, step.why, form)
+    if form is not choice.chosen.form or choice.chosen.wide:
+        yield row("chosen", "in float64" if choice.chosen.wide else "", choice.chosen.form, choice.chosen.wide)
+
+
+# ------------------------------------------------------------------------------------------------ plots
+def _svg(panel: Panel) -> str:
+    """Errors over an input: a dot for each point, those that are not finite on the upper edge."""
+    width, height = _WIDTH - _LEFT - _RIGHT, _HEIGHT - _TOP - _BOTTOM
+    span = math.log10(_MOST / _LEAST)
+
+    def x(place: float) -> float:
+        return _LEFT + place * width
+
+    def y(ulp: float) -> float:
+        share = math.log10(min(max(ulp, _LEAST), _MOST) / _LEAST) / span
+        return _TOP + (1 - share) * height
+
+    parts = [
+        f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" '
+        f'aria-label="error of {escape(panel.quantity)} over {escape(panel.by)}">'
+    ]
+    for power in range(0, 9, 2):
+        level = y(10.0**power)
+        parts.append(f'<line class="grid" x1="{_LEFT}" x2="{_WIDTH - _RIGHT}" y1="{level:.1f}" y2="{level:.1f}"/>')
+        label = "1" if power == 0 else f'10<tspan dy="-4" font-size="8">{power}</tspan>'
+        parts.append(f'<text class="tick" x="{_LEFT - 6}" y="{level + 3:.1f}" text-anchor="end">{label}</text>')
+    for place, text in panel.axis.ticks:
+        parts.append(f'<text class="tick" x="{x(place):.1f}" y="{_HEIGHT - 16}" text-anchor="middle">{text}</text>')
+    parts.append(f'<text class="tick" x="{_LEFT}" y="10" text-anchor="start">not finite</text>')
+    parts.append(
+        f'<text class="tick" x="{_WIDTH - _RIGHT}" y="{_HEIGHT - 3}" text-anchor="end">{escape(panel.by)}</text>'
+    )
+    parts.append(f'<text class="tick" x="12" y="{_TOP + height / 2:.0f}" transform="rotate(-90 12 {_TOP + height / 2:.0f})" '
+                 'text-anchor="middle">error, ulp</text>')  # fmt: skip
+    for curve, kind in zip(panel.curves, ("theirs", "ours"), strict=True):
+        dots = []
+        for place, error in zip(panel.axis.places, curve.errors, strict=True):
+            if error is not None:
+                level = _TOP - 5 if math.isinf(error) else y(error)
+                dots.append(f"M{x(place):.1f} {level:.1f}h0")
+        parts.append(f'<path class="{kind}" d="{"".join(dots)}"/>')
+    return "".join([*parts, "</svg>"])
+
+
+def _figure(number: float) -> str:
+    return f"{number:.3g}"

@@ -1,0 +1,164 @@
+"""The complete text of a generated module over arrays: a pure function, its value, and one rule."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from symgrad.analysis.sizes import Sizes
+from symgrad.compiler.operation import Operation, Variant
+from symgrad.explain.derivation import PlanEntry
+from symgrad.ir.expr import Expr
+from symgrad.resources import environment
+from symgrad.targets.arrays import docs
+from symgrad.targets.arrays.layout import Layout
+from symgrad.targets.arrays.rules import Rule, described, pulled, pushed
+from symgrad.targets.arrays.schedule import branches
+from symgrad.targets.arrays.signature import checks, signature
+from symgrad.targets.arrays.source import reads
+from symgrad.targets.arrays.spelling import Spelling
+from symgrad.targets.constants import constant_value
+from symgrad.targets.formatting import format_python
+from symgrad.targets.literals import tuple_of
+from symgrad.targets.torch.docs import listed
+
+__all__ = ["COMMON", "Framework", "render_module", "residuals", "runtime"]
+
+COMMON = "_runtime_arrays.py"
+_STANDARD = {"math": "import math", "Any": "from typing import Any"}
+_RUNTIME = Path(__file__).parent / "runtime"
+
+
+def runtime(name: str) -> str:
+    """The text of a file that all modules of a folder share."""
+    return (_RUNTIME / name).read_text(encoding="utf-8")
+
+
+@dataclass(frozen=True)
+class Framework:
+    """What is special about the modules of one framework.
+
+    Attributes:
+        spelling: its words.
+        runtime: the name of the file that its modules share.
+        array: the type of its arrays.
+        imports: the line that imports each module of the framework that source may name.
+        cut: what a rule by tangents keeps, of arguments and outputs; of all values, if `keeps`.
+        keeps: whether rules say what they keep, since it is not all that they read.
+        kept, read: sentences on what is kept by a rule of tangents, and on what one of gradients reads.
+        fixed: what hyperparameters are called.
+        owner: the parts of the module that owns parameters, if there are any.
+    """
+
+    spelling: Spelling
+    runtime: str
+    array: str
+    imports: Mapping[str, str]
+    cut: Callable[[Layout, Variant], Sequence[Expr]]
+    kept: str
+    read: str
+    fixed: str
+    keeps: bool = False
+    owner: Callable[[Layout], Mapping[str, Any] | None] = field(default=lambda layout: None)
+
+
+def render_module(operation: Operation, framework: Framework) -> str:
+    """The module of an operation, formatted."""
+    layout = Layout(operation, framework.spelling)
+    spec = layout.spec
+    plain = framework.runtime.removesuffix(".py")
+    runtime_name = "rt" if "rt" not in layout.arguments else plain
+    owner = framework.owner(layout)
+    value = branches(operation.body, layout.value, layout.condition)
+    cuts = {id(v): framework.cut(layout, v) for v in layout.variants} if layout.is_linear else {}
+    marked = "rt.keep({value})" if framework.keeps else "{value}"
+    rule = pushed(layout, lambda v: cuts[id(v)], marked) if layout.is_linear else pulled(layout)
+    outputs = len(spec.outputs)
+    values = [f"{name}: {h.type}" for name, h in zip(layout.values, spec.hyperparameters, strict=True)]
+    arrays = [
+        f"{name}: {framework.array if t.default is None else 'Any'}"
+        for name, t in zip(layout.tensors, spec.tensors, strict=True)
+    ]
+    context = {
+        "op": spec.op,
+        "docstring": docs.module_docstring(layout, _kept(layout, framework, rule, cuts)),
+        "exported": [*([owner["name"]] if owner else []), spec.op],
+        "signature": signature(layout, framework.array),
+        "returned": framework.array if outputs == 1 else f"tuple[{', '.join([framework.array] * outputs)}]",
+        "summary": docs.function_docstring(layout, docs.notes(layout, framework.fixed)),
+        "checks": checks(layout, runtime_name),
+        "call": ", ".join([*(t.name for t in spec.tensors), *layout.hyperparameters]),
+        "options": _options(layout, framework),
+        "arguments": ", ".join([*arrays, *values]),
+        "value": value,
+        "rule": rule,
+        "function": f"_{rule.name}" if rule.name != spec.op else f"_{rule.name}_",
+        "residuals": _residuals(layout, rule) if framework.keeps and rule.name == "gradients" else "",
+        "parameters": ", ".join([*(f"{p}: rt.Arrays" for p in rule.parameters), *values]),
+        "constants": [(name, constant_value(node)) for node, name in layout.constants.items()],
+        "owner": owner,
+    }
+    read = reads([*value, *rule.lines]) | {"Any" if any(t.default is not None for t in spec.tensors) else "rt"}
+    context["imports"] = "\n".join(_imports(framework, read, {"rt": f"{plain} as rt", plain: plain}, runtime_name))
+    return format_python(environment().get_template("arrays/module.py.j2").render(**context))
+
+
+def residuals(layout: Layout, framework: Framework) -> Iterator[PlanEntry]:
+    """What reverse mode keeps, for each variant and in all, in bytes an element in float32."""
+    for path, variant in layout.operation.variants():
+        where = f" [{', '.join(path)}]" if path else ""
+        values = framework.cut(layout, variant) if layout.is_linear else [s.value for s in variant.plan.base]
+        sizes = Sizes.of(variant.formulas.values())
+        for value in values:
+            yield PlanEntry(described(layout, variant, value) + where, sizes.bytes(value), _source(variant, value))
+        whole, composite = sum(map(sizes.bytes, values)), variant.plan.composite_bytes
+        told = f"{whole:g} bytes an element, {composite:g} for the composite in PyTorch"
+        yield PlanEntry(f"in all{where}", whole, told)
+
+
+def _source(variant: Variant, value: Expr) -> str:
+    if value.op == "sym":
+        return "an argument, which lives anyway"
+    if value in variant.outputs.values():
+        return "an output, which may live anyway"
+    return "a mask, a byte an element" if value.is_boolean else "cheaper than what it is made of"
+
+
+def _imports(framework: Framework, read: Iterable[str], runtimes: Mapping[str, str], own: str) -> list[str]:
+    needed = {framework.array.partition(".")[0], *read}
+    standard, others = (
+        [line for name, line in table.items() if name in needed] for table in (_STANDARD, framework.imports)
+    )
+    return [
+        *standard,
+        *([""] if standard else []),
+        *others,
+        "",
+        *(f"from . import {runtimes[name]}" for name in dict.fromkeys(("rt", own))),
+    ]
+
+
+def _options(layout: Layout, framework: Framework) -> str:
+    """How the runtime makes the operation: the number of hyperparameters, and whether values are computed again."""
+    options = [f"hyperparameters={len(layout.values)}"] if layout.values else []
+    everything = layout.spec.options.save == "speed" and framework.keeps and layout.is_linear
+    return ", ".join([*options, *(["recompute=False"] if everything else [])])
+
+
+def _residuals(layout: Layout, rule: Rule) -> str:
+    """The places of the arguments and outputs that a rule by gradients keeps."""
+    places = {"primals": (layout.tensors, rule.primals), "outputs": (list(layout.outputs.values()), rule.outputs)}
+    found = {name: tuple_of([str(every.index(n)) for n in own]) for name, (every, own) in places.items()}
+    return f"({', '.join(f'{name}={found[name]}' for name in places)})"
+
+
+def _kept(layout: Layout, framework: Framework, rule: Rule, cuts: Mapping[int, Sequence[Expr]]) -> str:
+    """A sentence on what reverse mode keeps."""
+    if rule.name == "tangents":
+        cut = dict.fromkeys(described(layout, v, value) for v in layout.variants for value in cuts[id(v)])
+        kept = list(cut) if framework.keeps else [*rule.primals, *rule.outputs]
+        return framework.kept.format(listed(kept) if kept else "nothing")
+    saved = dict.fromkeys(described(layout, v, s.value) for v in layout.variants for s in v.plan.base)
+    return framework.read.format(listed(list(saved)) if saved else "nothing")

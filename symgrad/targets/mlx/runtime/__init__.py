@@ -1,1 +1,0 @@
-"""The file that all modules of a folder share: generated code, as it is written."""

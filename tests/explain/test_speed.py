@@ -1,0 +1,43 @@
+"""`gen` says where backward is estimated slower than the composite's, and nothing where it is not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from compiled import compiled_text
+
+from symgrad.explain.speed import slow
+
+SPECS = Path(__file__).parents[2] / "specs"
+MEMORY = "{op: f, tensors: {x: }, outputs: {y: erf(x) * exp(x) * tanh(x)}, options: {save: memory}}"
+
+
+@pytest.mark.parametrize(
+    "formula", ["x * w", "x * w + b", "exp(x)", "relu(x)", "x * sigmoid(x)", "atan2(x, w)", "tanh(x)"]
+)
+def test_what_autograd_computes_as_well_is_not_slow(formula: str) -> None:
+    names = [n for n in ("x", "w", "b") if n in formula.replace("exp", "")]
+    text = f"{{op: f, tensors: {{{', '.join(f'{n}: ' for n in names)}}}, outputs: {{y: '{formula}'}}}}"
+    assert not list(slow(compiled_text(text).operation))
+
+
+def test_what_is_computed_again_is_told_with_the_option_that_keeps_it() -> None:
+    (line,) = slow(compiled_text(MEMORY).operation)
+    assert line.startswith("backward is estimated at ") and line.endswith("`options: {save: speed}` keeps more")
+    assert not list(slow(compiled_text(MEMORY.replace("memory", "speed")).operation))
+
+
+def test_an_accurate_form_that_is_dear_is_named() -> None:
+    (line,) = slow(compiled_text((SPECS / "squareplus.yaml").read_text()).operation)
+    assert "the accurate form of dy/dx costs" in line and "`domain`" in line
+
+
+def test_a_branch_is_named_and_fused_passes_are_not_judged() -> None:
+    text = MEMORY.replace(
+        "outputs: {y: erf(x) * exp(x) * tanh(x)}",
+        "hyperparameters: {flag: true}, outputs: {y: 'where(flag, erf(x) * exp(x) * tanh(x), x)'}",
+    )
+    (line,) = slow(compiled_text(text).operation)
+    assert line.startswith("backward [flag] ")
+    assert not list(slow(compiled_text(text.replace("save: memory", "save: memory, kernels: all")).operation))
