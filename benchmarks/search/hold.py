@@ -195,7 +195,12 @@ def _results(function: Any, case: _Case, numbers: Sequence[Any], tensors: Sequen
 
 def _spread(like: Tensor, low: float, high: float) -> Tensor:
     n = max(like.numel(), 1)
-    return torch.linspace(low, high, n, dtype=torch.float64).to(torch.bfloat16)[:like.numel()].reshape(like.shape).to(like.dtype)
+    return (
+        torch.linspace(low, high, n, dtype=torch.float64)
+        .to(torch.bfloat16)[: like.numel()]
+        .reshape(like.shape)
+        .to(like.dtype)
+    )
 
 
 def _or_zeros(g: Tensor | None, like: Tensor) -> Tensor:
@@ -271,7 +276,9 @@ class _Compared:
         scale = true.abs()
         if not self.case.apart and true.numel():
             scale = torch.where(held, scale, 0)
-            scale = scale.amax(-1, keepdim=True).expand(true.shape) if true.dim() > 1 else scale.max().expand(true.shape)
+            scale = (
+                scale.amax(-1, keepdim=True).expand(true.shape) if true.dim() > 1 else scale.max().expand(true.shape)
+            )
         allowed = 8 * (usual - true).abs() + 64 * eps * scale + 4 * self.info.tiny
         if name in self.eager:
             allowed = allowed + 8 * (self.eager[name].double() - true).abs().nan_to_num(float("inf"), float("inf"))
@@ -326,9 +333,7 @@ class _Compared:
         at = ""
         if self.case.apart:
             every = torch.broadcast_tensors(*self.case.tensors)
-            at = " at " + ", ".join(
-                f"{n}={float(t[index]):.9g}" for n, t in zip(self.made.tensors, every, strict=True)
-            )
+            at = " at " + ", ".join(f"{n}={float(t[index]):.9g}" for n, t in zip(self.made.tensors, every, strict=True))
         return (
             f"{name}{at} {list(index)}: {float(got[index]):.9g}, truth {float(true[index]):.9g}, composite "
             f"{float(usual[index]):.9g}; {int(bad.sum())} of {bad.numel()}, wanted {self.case.wanted}"
