@@ -857,6 +857,24 @@ def scan_back(decay: Tensor, x: Tensor, dim: int) -> Tensor:
     return scan(shift(decay, dim, -1).flip(dim), x.flip(dim), dim).flip(dim)
 
 
+_GOLDEN, _FIRST, _SECOND = -0x61C8864680B583EB, -0x40A7B892E31B1A47, -0x6B2FB644ECCEEE15  # as signed integers
+
+
+def random_bits(shape: Any, seed: Any, device: Any) -> Tensor:
+    """Return 23 random bits for each place of a tensor, the same for a seed wherever they are drawn (SplitMix64)."""
+    if not isinstance(seed, Tensor):
+        seed = torch.full((), seed, dtype=torch.int64, device=device)
+    places = torch.arange(1, shape.numel() + 1, device=device).reshape(shape)
+    return (_mixed(_mixed(seed.long()) + places * _GOLDEN) >> 41) & 0x7FFFFF
+
+
+def _mixed(bits: Tensor) -> Tensor:
+    """Return the finaliser of SplitMix64: integers that differ in any bit differ in about half of all."""
+    bits = (bits ^ ((bits >> 30) & 0x3FFFFFFFF)) * _FIRST
+    bits = (bits ^ ((bits >> 27) & 0x1FFFFFFFFF)) * _SECOND
+    return bits ^ ((bits >> 31) & 0x1FFFFFFFF)
+
+
 def rows(x: Tensor) -> Tensor:
     """Return a tensor as the matrix of its rows."""
     if x.dim() == 2:
