@@ -25,11 +25,11 @@ from symgrad.accuracy.measure import ALLOWED, Judge, Score
 from symgrad.accuracy.regimes import joined
 from symgrad.accuracy.rewrite import Rewriter, Step, by_operation, rewrite, single_steps
 from symgrad.accuracy.rewrite import replace as replaced
+from symgrad.accuracy.sampling import moderate
 from symgrad.ir import expr as ex
 from symgrad.ir import truth
 from symgrad.ir.expr import Expr
 from symgrad.ir.traversal import substitute, topological
-from symgrad.accuracy.sampling import moderate
 from symgrad.rules import ALTERNATIVES, CHEAPER, KINKS, RECOGNISE, STABILISE
 
 __all__ = ["RESPELLED", "choose", "directed", "recognise"]
@@ -50,6 +50,7 @@ _SATURATED = 40  # of a variable: where functions of two exponentials have reach
 _SAFE_RANGE = 2.0**-3  # of the largest number: beyond it a partial result may overflow, and no float64 is given for it
 _LARGEST = 800  # operands of a formula beyond which only the directed rules are tried
 _MOST_RESPELLED_POINTS = 40
+_HALF_THE_DIGITS = 2.0**26  # ulp of float64
 _MOST_CULPRITS = 4
 _MOST_FAILING = 6
 _MOST_JOINED = 16
@@ -258,12 +259,11 @@ class _Search:
     def is_hopeless(self, chosen: Candidate) -> bool:
         """Whether a form is so inaccurate, or so often not finite, that SymPy is asked for others.
 
-        That counts in either format; where nothing is left to spend, in float32 alone.
+        Float64 counts where it loses half its digits, and something is left to spend.
         """
-        off, bad = chosen.float32.ulp, chosen.float32.nonfinite
-        if not self.effort.is_spent:
-            off, bad = max(off, chosen.float64.ulp / LENIENT), bad + chosen.float64.nonfinite
-        return bool(bad) or off > ACCEPTABLE
+        if chosen.float32.nonfinite or chosen.float32.ulp > ACCEPTABLE:
+            return True
+        return not self.effort.is_spent and chosen.float64.ulp > _HALF_THE_DIGITS
 
     def respell(self) -> bool:
         """Measure SymPy's spellings of the formula; whether there are any. Nothing but this imports SymPy."""
