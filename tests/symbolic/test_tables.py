@@ -7,7 +7,6 @@ import random
 from fractions import Fraction
 
 import mpmath as mp
-
 import pytest
 
 from symgrad.accuracy.evaluate import Environment
@@ -15,8 +14,8 @@ from symgrad.ir import expr as ex
 from symgrad.ir.expr import Expr, make, symbol
 from symgrad.ir.traversal import substitute
 from symgrad.rules import ALL_RULES, Rule
-from symgrad.rules.words import exp, log, sigmoid
 from symgrad.rules.words import a as wildcard
+from symgrad.rules.words import exp, log, sigmoid
 from symgrad.symbolic.prove import Claim, Verdict, judge
 from tests.ops.functions.test_functions import ROWS, arguments
 from tests.rules.test_rules import CONSTANTS, wildcards
