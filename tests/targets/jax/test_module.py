@@ -126,6 +126,14 @@ def test_half_precision_is_kept_as_it_is(tmp_path: Path) -> None:
     assert [a.dtype for a in residuals(half, x.astype(jnp.bfloat16))] == [jnp.bfloat16]
 
 
+def test_save_speed_keeps_what_jax_keeps() -> None:
+    """And a rule that computes values again says so by saying nothing."""
+    text = spec("gated", "tensors: {x: }\noutputs: {y: x * sigmoid(x)}\n")
+    fast = TARGETS["jax"].module(compiled_text(text + "options: {save: speed}\n").operation)
+    assert '@rt.operation(recompute="nothing")' in fast
+    assert "@rt.operation()" in TARGETS["jax"].module(compiled_text(text).operation)
+
+
 def test_tangents_have_the_dtype_of_the_output_and_those_of_integers_are_float0(tmp_path: Path) -> None:
     body = "tensors: {x: }\noutputs: {y: sin(x), k: {expr: 'topk(x, 2, dim=-1).indices', grad: false}}\n"
     ranked = imported(spec("ranked", body), "jax", tmp_path).ranked
