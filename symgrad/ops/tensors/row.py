@@ -52,7 +52,7 @@ class TensorOp:
         attributes: the constant arguments, in PyTorch's order.
         order: the parameters in PyTorch's order, where the operands do not come first.
         torch: format string over the operands `{0}`, `{1}`, their shapes `{shape0}`, `{shape1}`, single attributes by
-            name, and `{attributes}` as keywords (`{comma}` with a comma before them).
+            name, and `{attributes}` as keywords.
         vjp: `(node, cotangent) -> cotangents of the operands`, None for no gradient; each has its operand's shape.
         jvp: `(node, tangents) -> tangent`; a tangent has its operand's shape, or is None for zero.
         extent: `(node, extents of the operands) -> extent of the result`: what is known of its shape.
@@ -70,6 +70,7 @@ class TensorOp:
         integer: indices of operands that are tensors of integers: labels, places.
         places: `node -> size` that integers among the operands are below.
         numbers: indices of operands that are Python numbers: sizes. The last one stands for all variadic operands.
+        seeds: indices of operands that are whole numbers, or tensors of one.
         whole: whether it makes integers of integers.
         same: whether of one number, in whatever shape, it is that number again.
         fixes: other numbers of which it is that number again.
@@ -103,6 +104,7 @@ class TensorOp:
     integer: frozenset[int] = frozenset()
     places: Callable[[Expr], Dim | None] | None = None
     numbers: frozenset[int] = frozenset()
+    seeds: frozenset[int] = frozenset()
     whole: bool = False
     same: bool = False
     fixes: tuple[Expr, ...] = ()

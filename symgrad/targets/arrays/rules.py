@@ -10,13 +10,14 @@ from symgrad.differentiate.symbols import cotangent, tangent
 from symgrad.ir import expr as ex
 from symgrad.ir.expr import Expr
 from symgrad.ir.traversal import substitute, topological
+from symgrad.ops.tensors import data_arguments
 from symgrad.parse.formula import formula
 from symgrad.targets.arrays.layout import Layout
 from symgrad.targets.arrays.schedule import Target, branches, statements
 from symgrad.targets.arrays.source import Line, reads, unpacked
 from symgrad.targets.literals import tuple_of
 
-__all__ = ["Rule", "described", "pulled", "pushed"]
+__all__ = ["Rule", "described", "is_light", "pulled", "pushed"]
 
 
 @dataclass(frozen=True)
@@ -111,6 +112,22 @@ def _widened(layout: Layout, variant: Variant, names: Sequence[str]) -> Line:
     """The line that brings what is read to the dtype of the arithmetic."""
     call = ", ".join(names)
     return Line(f"{call}, _ = rt.{layout.widening(variant, slopes=True)}({call})", frozenset(names))
+
+
+def is_light(layout: Layout, variant: Variant, cut: Sequence[Expr]) -> bool:
+    """Whether a rule by tangents computes nothing of the values that it keeps but what is linear in the tangents.
+
+    Then there is nothing to compute again, where no value is brought to another dtype or shape.
+    """
+    kept = {*cut, *(layout.symbol(t.name) for t in layout.spec.tensors)}
+    if variant.wide_slopes or layout.spec.options.accumulate == "same":
+        return False
+    for node in topological(*(form for _, _, form in layout.tangent_terms(variant))):
+        if node.is_differential:
+            fixed = [a for a in data_arguments(node) if a.tensors and not a.is_differential]
+            if not kept.issuperset(fixed) or len(fixed) > 1 or node.op == "where":  # whose zeros JAX keeps
+                return False
+    return True
 
 
 def described(layout: Layout, variant: Variant, value: Expr) -> str:
