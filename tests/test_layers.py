@@ -15,6 +15,7 @@ LAYERS = (
     "symbolic",
     *("rules", "accuracy", "parse", "symbolic.display", "ways", "plan", "compiler"),
     *("symbolic.whole", "symbolic.certify", "explain"),
+    "lower",
     *("targets", "targets.torch", "targets.arrays", "targets.jax", "targets.mlx", "targets.fused"),
     *("targets.cpp", "targets.triton", "targets.target"),
     *("pipeline", "report", "files", "importing", "notebook", "operation", "testing", "bench", "cli", "__main__"),

@@ -8,10 +8,11 @@ from fractions import Fraction
 
 from symgrad.accuracy.evaluate import exact
 from symgrad.ir.expr import Expr
+from symgrad.lower.code import Code, binary, constant
 from symgrad.parse.formula import formula
 from symgrad.targets.exactness import is_decimal
 
-__all__ = ["constant_name", "constant_value", "rational"]
+__all__ = ["constant_name", "constant_value", "number", "rational"]
 
 _EXACT = 10**15  # integers below it are written with all their digits
 _LONGEST = 24  # characters of a name that spells the constant
@@ -22,6 +23,15 @@ def rational(value: Fraction) -> str:
     if value.denominator == 1 and abs(value) < _EXACT:
         return str(value)
     return repr(float(value)) if is_decimal(value.denominator) else f"{value.numerator} / {value.denominator}"
+
+
+def number(value: Fraction) -> Code:
+    """A rational as code."""
+    if value.denominator == 1 and abs(value) < _EXACT:
+        return constant(int(value))
+    if is_decimal(value.denominator):
+        return constant(float(value))
+    return binary("/", constant(value.numerator), constant(value.denominator))
 
 
 def constant_value(node: Expr) -> float | None:

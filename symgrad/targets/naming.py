@@ -95,10 +95,11 @@ class Names:
         self._taken.add(name)
         return name
 
-    def for_value(self, node: Expr, names: Mapping[Expr, str], lets: Mapping[Expr, str] | None = None) -> str:
+    def for_value(self, node: Expr, names: Mapping[Expr, object], lets: Mapping[Expr, str] | None = None) -> str:
         """A name for a machine value whose arguments may have names already: that of the spec, if it has one."""
         own = (lets or {}).get(node)
-        return self.fresh(describe(node, names) if own is None else own.strip("_") or "value")
+        local = {n: name for n, name in names.items() if isinstance(name, str)}
+        return self.fresh(describe(node, local) if own is None else own.strip("_") or "value")
 
 
 def describe(node: Expr, names: Mapping[Expr, str], depth: int = 2) -> str:

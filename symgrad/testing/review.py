@@ -196,7 +196,7 @@ def audit(
         subject = make_subject(function, reference, inputs, **facts)
         written = getattr(reference, "__name__", "the reference")
     else:
-        generated, written, program = _of_spec(
+        generated, written, program = subject_of_spec(
             spec if formula is None else _spec_text(function, formula, settings or {})
         )
         if "magnitudes" not in skip and (not only or "magnitudes" in only):
@@ -213,7 +213,7 @@ def audit(
     return Audit(subject.name, written, report, contenders, (*_notes(subject, report), *notes), subject.first)
 
 
-def _of_spec(spec: Any) -> tuple[Subject, str, Program]:
+def subject_of_spec(spec: Any) -> tuple[Subject, str, Program]:
     """The subject of the generated module, its formula as text, and parsed."""
     import symgrad
 

@@ -116,7 +116,7 @@ def computed(form: Expr, points: list[dict[Expr, Any]], dtype: torch.dtype) -> l
     scope: dict[str, Any] = {"torch": torch, "math": math, "alpha": POINT[ALPHA]}
     scope |= {s.name: torch.tensor([p[s] for p in points], dtype=dtype) for s in TENSORS}
     constants: dict[Expr, str] = {}
-    text = Printer({s: s.name for s in (*TENSORS, ALPHA)}, constants)(form)
+    text = Printer({s: s.name for s in (*TENSORS, ALPHA)}, constants).text(form)
     scope |= {name: float(exact([node], {}, 200)[0]) for node, name in constants.items()}
     result = eval(text, scope)
     found: list[float] = result.double().tolist()

@@ -38,7 +38,7 @@ def evaluate(root: Expr, values: Mapping[Expr, Any]) -> Any:
     found = {**HELPERS, **{s.name: v for s, v in values.items()}}
 
     def value(node: Expr) -> Any:
-        text = printed(node)
+        text = printed.text(node)
         return eval(text, {**found, **{name: constant_value(c) for c, name in constants.items()}})
 
     for node in inner:

@@ -23,7 +23,7 @@ def tensor(name: str, *shape: int | str) -> Expr:
 
 
 def printed(root: Expr) -> str:
-    return Printer({s: s.name for s in root.symbols})(root)
+    return Printer({s: s.name for s in root.symbols}).text(root)
 
 
 @pytest.mark.parametrize(

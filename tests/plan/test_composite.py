@@ -27,7 +27,7 @@ def test_a_row_says_what_torch_saves(name: str) -> None:
     root = make(name, *symbols)
     spelled = make(BY_AUTOGRAD[name].name, *symbols) if name in BY_AUTOGRAD else root
     named = [s for s in symbols if s.op == "sym"]
-    text = Printer({s: s.name for s in named})(spelled)
+    text = Printer({s: s.name for s in named}).text(spelled)
     low, high = FUNCTIONS[name].sample
     tensors = [(torch.rand(64) * (high - low) + low).requires_grad_() for _ in named]
 

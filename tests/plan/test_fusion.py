@@ -32,7 +32,7 @@ ROWS = (*FUSIONS, *softmax_fusions(-1))
 def evaluate(roots: list[Expr], values: dict[Expr, Any]) -> list[torch.Tensor]:
     """The machine-level roots, printed and run."""
     constants: dict[Expr, str] = {}
-    texts = [Printer({s: s.name for s in values}, constants)(root) for root in roots]
+    texts = [Printer({s: s.name for s in values}, constants).text(root) for root in roots]
     scope: dict[str, Any] = {
         "torch": torch,
         "math": math,

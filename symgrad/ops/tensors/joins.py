@@ -332,7 +332,7 @@ ROWS = (
         "cat",
         operands=("tensors",),
         attributes=(FIRST,),
-        torch="torch.cat(({operands}), dim={dim})",
+        torch="torch.cat(({operands},), dim={dim})",
         vjp=_cat_vjp,
         jvp=_cat_jvp,
         extent=_joined,

@@ -212,7 +212,7 @@ ROWS = (
         "norm",
         fixes=(ZERO,),
         attributes=(Attribute("p", "order", 2), *DIMS),
-        torch="torch.linalg.vector_norm({0}{comma})",
+        torch="torch.linalg.vector_norm({0}, {attributes})",
         **_weighted(_norm_slope),
         extent=reduced,
         floats=True,

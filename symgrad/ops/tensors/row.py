@@ -52,7 +52,7 @@ class TensorOp:
         attributes: the constant arguments, in PyTorch's order.
         order: the parameters in PyTorch's order, where the operands do not come first.
         torch: format string over the operands `{0}`, `{1}`, their shapes `{shape0}`, `{shape1}`, single attributes by
-            name, and `{attributes}` as keywords (`{comma}` with a comma before them).
+            name, and `{attributes}` as keywords.
         vjp: `(node, cotangent) -> cotangents of the operands`, None for no gradient; each has its operand's shape.
         jvp: `(node, tangents) -> tangent`; a tangent has its operand's shape, or is None for zero.
         extent: `(node, extents of the operands) -> extent of the result`: what is known of its shape.

@@ -80,7 +80,7 @@ def _transposed(dims: int) -> TensorOp:
             Attribute("groups", "int", 1, least=1),
             Attribute("dilation", "ints", 1, least=1, items=dims),
         ),
-        torch=f"F.{name}({{0}}, {{1}}{{comma}})",
+        torch=f"F.{name}({{0}}, {{1}}, {{attributes}})",
         extent=partial(_transposed_shape, dims),
         optional=1,
         cost=100.0,

@@ -9,6 +9,8 @@ from hashlib import sha256
 from symgrad.accuracy.machine import machine
 from symgrad.compiler.operation import Variant
 from symgrad.ir.traversal import topological
+from symgrad.lower.code import constant
+from symgrad.lower.program import Program, Return
 from symgrad.targets.fused.elements import is_count
 from symgrad.targets.fused.kernels import kernels
 from symgrad.targets.fused.language import Language
@@ -25,14 +27,14 @@ __all__ = ["Fused", "fused"]
 class Fused:
     """The fused passes of a module: the texts of their files by name, and what the module says of them.
 
-    `definitions` are its lines that bind the files, `choose` the body of the function that tells which passes serve a
-    call, empty where there is no choice; `note` is for its docstring. `kept` is the most numbers that forward keeps for
-    each row beside what the plan saves; `shared` are files that those of a folder share.
+    `definitions` are its lines that bind the files, `choose` the program of the function that tells which passes serve
+    a call, empty where there is no choice; `note` is for its docstring. `kept` is the most numbers that forward keeps
+    for each row beside what the plan saves; `shared` are files that those of a folder share.
     """
 
     files: dict[str, str]
     definitions: tuple[str, ...]
-    choose: tuple[str, ...]
+    choose: Program
     note: str
     kept: int = 0
     shared: dict[str, str] = field(default_factory=dict)
@@ -63,7 +65,7 @@ def fused(layout: Layout, languages: Sequence[Language]) -> Fused:
         return Fused({}, (), (), "", missing=missing)
     definitions = (binding.library(runners), binding.table())
     note = binding.note([name for _, name, _ in runners])
-    return Fused(files, definitions, tuple(binding.choose()), note, binding.kept, shared, missing)
+    return Fused(files, definitions, binding.choose(), note, binding.kept, shared, missing)
 
 
 def _missing(by_variant: Sequence[Kernels], found: Sequence[Kernel], languages: Sequence[Language]) -> tuple[str, ...]:
@@ -130,14 +132,14 @@ class _Binding:
             parts.append(f"choose={self.layout.class_name}Function.kernels")
         return f"_passes = rtk.Kernels({', '.join(parts)})"
 
-    def choose(self) -> list[str]:
-        """The body of the function that tells which passes serve a call."""
+    def choose(self) -> Program:
+        """The program of the function that tells which passes serve a call."""
         layout = self.layout
         if len(layout.variants) == 1:
-            return []
+            return ()
         places = {id(v): k for k, v in enumerate(layout.variants)}
         printer = Printer(layout.symbols(), layout.constants)
-        return branches(layout.operation.body, lambda v: [f"return {places[id(v)]}"], printer)
+        return branches(layout.operation.body, lambda v: (Return(constant(places[id(v)])),), printer)
 
     def _passes(self, variant: Variant) -> str:
         own = self.by_variant[id(variant)]

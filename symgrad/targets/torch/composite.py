@@ -11,6 +11,9 @@ from typing import Any
 from symgrad.compiler.operation import Operation, Variant
 from symgrad.ir.expr import Expr, make
 from symgrad.ir.traversal import topological, transform
+from symgrad.lower.code import code, name
+from symgrad.lower.program import Program, returned
+from symgrad.lower.python import lines
 from symgrad.ops.functions import BY_AUTOGRAD
 from symgrad.ops.tensors import is_index
 from symgrad.targets.constants import constant_value
@@ -21,19 +24,19 @@ from symgrad.targets.torch.printer import Printer
 from symgrad.targets.torch.schedule import Scope, Target, statements
 
 
-def composite_lines(layout: Layout, form_of: Callable[[Expr], Expr] = lambda formula: formula) -> list[str]:
+def composite(layout: Layout, form_of: Callable[[Expr], Expr] = lambda formula: formula) -> Program:
     """The body of the composite, or of another form of its formulas; constants go into `layout.constants`."""
 
-    def leaf(variant: Variant) -> list[str]:
+    def leaf(variant: Variant) -> Program:
         forms = {name: _differentiable(form_of(form)) for name, form in variant.formulas.items()}
         targets = [Target(layout.outputs[name], form) for name, form in forms.items()]
         scope = Scope(layout.names(), layout.symbols(variant), lets=layout.lets)
         fixed = {o.name for o in layout.spec.outputs if not o.grad and not is_index(variant.formulas[o.name])}
         results = [
-            f"{local}{cast(variant.formulas[name], scope.known)}{'.detach()' if name in fixed else ''}"
-            for name, local in layout.outputs.items()
+            code("{0}.detach()" if o in fixed else "{0}", cast(name(local), variant.formulas[o], scope.known))
+            for o, local in layout.outputs.items()
         ]
-        return [*statements(targets, scope, layout.constants), f"return {', '.join(results)}"]
+        return (*statements(targets, scope, layout.constants), returned(results))
 
     return branches(layout.operation.body, leaf, Printer(layout.symbols(), layout.constants))
 
@@ -58,7 +61,7 @@ def load_composite(operation: Operation) -> Callable[..., Any]:
     from symgrad.targets.torch.runtime import _runtime, _special
 
     layout = Layout(operation)
-    body = "\n".join(f"    {line}" for line in composite_lines(layout))
+    body = "\n".join(f"    {line}" for line in lines(composite(layout)))
     arguments = ", ".join(layout.arguments[a] for a in layout.argument_names)
     source = f"def composite({arguments}):\n{body}\n"
     scope: dict[str, Any] = {"torch": torch, "math": math, "F": functional, "rt": _runtime, "_special": _special}

@@ -2,30 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
 from symgrad.compiler.operation import Body, Variant
 from symgrad.ir.branches import Split
 from symgrad.ir.expr import Expr
+from symgrad.lower.code import Code
+from symgrad.lower.program import If, Program
+
+Block: TypeAlias = "tuple[Code | None, Program]"
+"""What stands under a condition, or where none of those before holds."""
 
 
-def branches(body: Body, leaf: Callable[[Variant], list[str]], text: Callable[[Expr], str]) -> list[str]:
-    """Source lines: `leaf` of each variant under Python's if, elif and else; what all begin with stands before."""
+def branches(body: Body, leaf: Callable[[Variant], Program], condition: Callable[[Expr], Code]) -> Program:
+    """The program of each variant under Python's if, elif and else; what all begin with stands before."""
     if isinstance(body, Variant):
         return leaf(body)
-    blocks: list[tuple[str, list[str]]] = []  # condition, lines; the last condition is empty
+    blocks: list[Block] = []
     tests: list[Expr] = []
     node: Body = body
     while isinstance(node, Split):
         tests.append(node.condition)
-        blocks.append((text(node.condition), branches(node.then, leaf, text)))
+        blocks.append((condition(node.condition), branches(node.then, leaf, condition)))
         node = node.otherwise
     rest = leaf(node)
     if _exclude_each_other(tests):
         blocks = [b for b in blocks if b[1] != rest]
-    blocks.append(("", rest))
-    shared = _common_start([lines for _, lines in blocks])
-    return [*blocks[0][1][:shared], *_chain([(c, lines[shared:]) for c, lines in blocks])]
+    programs = [*(program for _, program in blocks), rest]
+    shared = common_start(programs)
+    own = [(test, program[shared:]) for test, program in [*blocks, (None, rest)]]
+    return (*programs[0][:shared], *_chain(own))
 
 
 def _exclude_each_other(tests: list[Expr]) -> bool:
@@ -33,37 +40,25 @@ def _exclude_each_other(tests: list[Expr]) -> bool:
     return all(t.op == "eq" and t.args[1].op == "text" and t.args[0] is tests[0].args[0] for t in tests)
 
 
-def _common_start(blocks: list[list[str]]) -> int:
-    """How many whole statements all blocks begin with."""
+def common_start(programs: Sequence[Program]) -> int:
+    """How many statements all programs begin with."""
     count = 0
-    for lines in zip(*blocks, strict=False):
-        if len(set(lines)) > 1:
+    for statements in zip(*programs, strict=False):
+        if any(s != statements[0] for s in statements):
             break
         count += 1
-    while count and any(len(b) > count and b[count].startswith((" ", "else", "elif")) for b in blocks):
-        count -= 1
     return count
 
 
-def _chain(blocks: list[tuple[str, list[str]]]) -> list[str]:
+def _chain(blocks: Sequence[Block], *, first: bool = True) -> Program:
     """if, elif and else; without else after a return."""
-    blocks = [(c, lines) for c, lines in blocks if lines or c]
-    if not any(lines for _, lines in blocks):
-        return []
-    if not blocks[-1][1]:
-        blocks.pop()
-    lines: list[str] = []
-    word = "if"
-    for condition, block in blocks:
-        if not condition and word == "if":
-            lines += block
-            continue
-        lines.append(f"{word} {condition}:" if condition else "else:")
-        lines += _indented(block or ["pass"])
-        leaves = word == "if" and bool(block) and block[-1].startswith(("return", "raise"))
-        word = "if" if leaves else "elif"
-    return lines
-
-
-def _indented(lines: list[str]) -> list[str]:
-    return [f"    {line}" for line in lines]
+    if not blocks:
+        return ()
+    (test, program), *others = blocks
+    if test is None:
+        return program
+    leaves = first and bool(program) and program[-1].leaves
+    rest = _chain(others, first=leaves)
+    if not program and not rest:
+        return ()
+    return (If(test, program), *rest) if leaves else (If(test, program, rest),)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from symgrad.accuracy.machine import machine
 from symgrad.compiler.operation import Variant
 from symgrad.differentiate.symbols import tangent
 from symgrad.ir import expr as ex
+from symgrad.lower.code import Code, code, constant, joined, name, tuple_of
+from symgrad.lower.program import Assign, Do, Program, Return, Statement, reads, returned
 from symgrad.spec.model import Hyperparameter, Tensor
 from symgrad.targets.literals import quoted
 from symgrad.targets.torch.conditionals import branches
@@ -59,28 +62,24 @@ def is_nonlinear(layout: Layout) -> bool:
     return any(o.transposed is None for v in layout.variants for o in v.overrides.values())
 
 
-def surrogate(layout: Layout) -> list[str]:
+def surrogate(layout: Layout) -> Program:
     """The outputs with their gradients in a form that compilers cannot differentiate otherwise.
 
     The value comes from forward, detached; the derivative from a surrogate: each overridden tensor under its transposed
     rule, and the formula itself for the others, each with the rest held fixed.
     """
     if is_nonlinear(layout) or not any(v.overrides for v in layout.variants):
-        return []
-    tensors = [layout.arguments[t.name] for t in layout.spec.tensors]
+        return ()
     names = layout.names()
     held = {t.name: names.reserve(f"fixed_{layout.arguments[t.name]}") for t in layout.spec.tensors}
-    call = ", ".join(layout.arguments[a] for a in layout.argument_names)
-    forward = f"{layout.class_name}Function.forward"
-    count = len(layout.outputs)
-    shown = "" if not layout.keeps else "[0]" if count == 1 else f"[:{count}]"
+    value = shown_of(layout, [layout.arguments[a] for a in layout.argument_names])
     symbols = layout.symbols()
     fixed = {layout.symbol(t): name for t, name in held.items()}
     live = {tangent(t.name): layout.arguments[t.name] for t in layout.spec.tensors}
     known = {**symbols, **fixed, **live}
 
-    def leaf(variant: Variant) -> list[str]:
-        surrogates = []
+    def leaf(variant: Variant) -> Program:
+        surrogates: list[list[Code]] = []
         for output in layout.spec.outputs:
             terms = [
                 (o.transposed or {})[output.name]
@@ -89,32 +88,50 @@ def surrogate(layout: Layout) -> list[str]:
             ]
             rest = [t for t in layout.differentiable if (output.name, t) in variant.gradients]
             if terms and not rest and len(layout.spec.outputs) == 1:
-                result = f"return rt.straight_through({forward}({call}){shown}, {{value}})"
-                return statements([Target("", ex.add(*terms), template=result)], Scope(names, known), layout.constants)
-            texts = [Printer(known, layout.constants)(e) for e in machine(terms)]
+
+                def result(differentiated: Code) -> Statement:
+                    return Return(_through(value, [differentiated]))
+
+                return statements([Target("", ex.add(*terms), (), result)], Scope(names, dict(known)), layout.constants)
+            parts = [Printer(known, layout.constants)(e) for e in machine(terms)]
             if rest:
-                arguments = [
-                    layout.arguments[a] if a in rest or a not in held else held[a] for a in layout.argument_names
-                ]
-                value = f"{forward}({', '.join(arguments)}){shown}"
+                own = shown_of(
+                    layout,
+                    [layout.arguments[a] if a in rest or a not in held else held[a] for a in layout.argument_names],
+                )
                 index = layout.spec.outputs.index(output)
-                texts.append(value if len(layout.spec.outputs) == 1 else f"{value}[{index}]")
-            surrogates.append(" + ".join(texts))
+                parts.append(own if len(layout.spec.outputs) == 1 else code("{0}[{1}]", own, index))
+            surrogates.append(parts)
         if len(surrogates) == 1:
-            value = f"{forward}({call}){shown}"
-            return [
-                f"return rt.straight_through({value}, {surrogates[0]})" if surrogates[0] else f"return {value}.detach()"
-            ]
-        pairs = [
-            f"rt.straight_through(values[{k}], {s})" if s else f"values[{k}].detach()" for k, s in enumerate(surrogates)
-        ]
-        return [f"values = {forward}({call}){shown}", f"return {', '.join(pairs)}"]
+            return (returned([_through(value, surrogates[0])]),)
+        outputs = [_through(code("values[{0}]", k), parts) for k, parts in enumerate(surrogates)]
+        return (Assign("values", value), returned(outputs))
 
     body = branches(layout.operation.body, leaf, Printer(symbols, layout.constants))
-    used = [(t, h) for t, h in zip(tensors, held.values(), strict=True) if any(h in line for line in body)]
-    optional = {layout.arguments[t.name] for t in layout.spec.tensors if t.default is not None}
-    fixing = [f"{h} = {f'None if {t} is None else ' if t in optional else ''}{t}.detach()" for t, h in used]
-    return [*fixing, *body]
+    read = reads(body)
+    fixing = [
+        Assign(held[t.name], code(_FIXED if t.default is None else _FIXED_IF_THERE, layout.arguments[t.name]))
+        for t in layout.spec.tensors
+        if held[t.name] in read
+    ]
+    return (*fixing, *body)
+
+
+_FIXED, _FIXED_IF_THERE = "{0}.detach()", "None if {0} is None else {0}.detach()"
+
+
+def _through(value: Code, parts: Sequence[Code]) -> Code:
+    """A value with the derivative of a sum, or with none."""
+    return code("rt.straight_through({0}, {1})", value, joined("+", parts)) if parts else code("{0}.detach()", value)
+
+
+def shown_of(layout: Layout, arguments: Sequence[str]) -> Code:
+    """A call of forward without the residuals that follow the outputs."""
+    call = code(f"{layout.class_name}Function.forward({{0}})", arguments)
+    if not layout.keeps:
+        return call
+    count = len(layout.outputs)
+    return code("{0}[0]", call) if count == 1 else code("{0}[:{1}]", call, count)
 
 
 def inplace(layout: Layout) -> dict[str, Any] | None:
@@ -126,35 +143,38 @@ def inplace(layout: Layout) -> dict[str, Any] | None:
     if tensor is None or reads_overwritten(layout):
         return None
     output = next(iter(layout.outputs.values()))
+    results = tuple_of([output, *[constant(None)] * layout.keeps]) if layout.keeps else name(output)
     return {
         "tensor": layout.arguments[tensor],
-        "call": written_over(layout) or _copied_over(layout),
-        "setup": [f"{layout.class_name}Function.setup_context(ctx, inputs, {_with_nothing(output, layout.keeps)})"],
+        "forward": (Return(written_over(layout) or _copied_over(layout)),),
+        "setup": (
+            Do(code("ctx.mark_dirty({0})", output)),
+            Do(code(f"{layout.class_name}Function.setup_context(ctx, inputs, {{0}})", results)),
+        ),
     }
 
 
-def written_over(layout: Layout) -> str:
-    """The formula as a method that overwrites the tensor; empty where it is none."""
+def written_over(layout: Layout) -> Code | None:
+    """The formula as a method that overwrites the tensor; None where it is none."""
     own = layout.symbol(layout.spec.options.inplace or "")
     if layout.widens or len(layout.variants) > 1:
-        return ""
+        return None
     (form,) = machine(list(layout.variants[0].outputs.values()))
     method = {"add": "add_", "sub": "sub_", "mul": "mul_", "div": "div_"}.get(form.op)
     operands = list(form.args)
     if method in ("add_", "mul_") and operands[1] is own:
         operands.reverse()
     if method is None or operands[0] is not own or own in operands[1].symbols:
-        return ""
+        return None
     printer = Printer(layout.symbols(), layout.constants)
-    return f"{printer(own)}.{method}({printer(operands[1])})"
+    return code(f"{{0}}.{method}({{1}})", printer(own), printer(operands[1]))
 
 
-def _copied_over(layout: Layout) -> str:
+def _copied_over(layout: Layout) -> Code:
     """The result of forward, copied over the tensor."""
     own = layout.arguments[layout.spec.options.inplace or ""]
-    call = ", ".join(layout.arguments[a] for a in layout.argument_names)
-    shown = "[0]" if layout.keeps else ""
-    return f"rt.overwrite({own}, {layout.class_name}Function.forward({call}){shown})"
+    value = shown_of(layout, [layout.arguments[a] for a in layout.argument_names])
+    return code("rt.overwrite({0}, {1})", own, value)
 
 
 def reads_overwritten(layout: Layout) -> bool:
@@ -163,7 +183,3 @@ def reads_overwritten(layout: Layout) -> bool:
     assert tensor is not None
     own = layout.symbol(tensor)
     return any(own in s.value.symbols for v in layout.variants for s in v.plan.base if s.source != "output")
-
-
-def _with_nothing(output: str, residuals: int) -> str:
-    return f"({', '.join([output, *['None'] * residuals])})" if residuals else output

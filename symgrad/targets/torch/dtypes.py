@@ -9,6 +9,7 @@ from typing import TypeAlias
 from symgrad.analysis.integers import WHOLE
 from symgrad.ir.expr import OO, Expr
 from symgrad.ir.traversal import topological
+from symgrad.lower.code import Code, code, source
 from symgrad.ops.tensors import TENSOR_OPS, is_index, typed_arguments
 from symgrad.ops.tensors.extent import SCALAR
 from symgrad.ops.tensors.shapes import extent
@@ -128,12 +129,22 @@ def _is_total(operands: Operands) -> bool:
     return len(operands) == 1 and all(isinstance(o, Total) for o in operands)
 
 
-def printed(operands: Operands, names: Mapping[Expr, str]) -> str:
-    """The dtype as source."""
+def printed(operands: Operands, names: Mapping[Expr, str | Code]) -> Code:
+    """The dtype as code."""
     alone = _alone(operands)
     if len(alone) == 2:
-        return f"torch.promote_types({', '.join(f'{names[t]}.dtype' for t in sorted(alone, key=names.__getitem__))})"
-    return f"rt.result_dtype({', '.join(sorted(_operand(o, names) for o in operands))})"
+        first, second = in_order(_named(t, names) for t in alone)
+        return code("torch.promote_types({0}.dtype, {1}.dtype)", first, second)
+    return code("rt.result_dtype({0})", in_order(_operand(o, names) for o in operands))
+
+
+def in_order(expressions: Iterable[Code]) -> list[Code]:
+    """Expressions sorted as they read."""
+    return sorted(expressions, key=source)
+
+
+def _named(value: Expr, names: Mapping[Expr, str | Code]) -> Code:
+    return code("{0}", names[value])
 
 
 def lender(tensors: Iterable[Expr]) -> Expr | None:
@@ -148,12 +159,12 @@ def _alone(operands: Operands) -> frozenset[Expr]:
     return alone if len(totals) == len(operands) and all(of <= alone for of in totals) else frozenset()
 
 
-def _operand(operand: Expr | Total | Floated, names: Mapping[Expr, str]) -> str:
+def _operand(operand: Expr | Total | Floated, names: Mapping[Expr, str | Code]) -> Code:
     if isinstance(operand, Floated):
-        return f"rt.floated({names[operand.of]})"
+        return code("rt.floated({0})", names[operand.of])
     if isinstance(operand, Total):
-        return f"torch.empty((), dtype={printed(operand.of, names)})"
-    return names[operand]
+        return code("torch.empty((), dtype={0})", printed(operand.of, names))
+    return _named(operand, names)
 
 
 def is_choice_of_numbers(node: Expr) -> bool:
@@ -161,11 +172,11 @@ def is_choice_of_numbers(node: Expr) -> bool:
     return node.op == "where" and not node.args[0].is_static and all(a.is_static for a in node.args[1:])
 
 
-def cast(formula: Expr, names: Mapping[Expr, str]) -> str:
-    """The cast of a result to the dtype of all that it is made of: a part may have cancelled out, and a choice between
-    numbers, wherever it stands, has the dtype of one tensor only. Numbers that are drawn leave the dtype to others."""
+def cast(value: Code, formula: Expr, names: Mapping[Expr, str | Code]) -> Code:
+    """A result in the dtype of all that it is made of: a part may have cancelled out, and a choice between numbers,
+    wherever it stands, has the dtype of one tensor only. Numbers that are drawn leave the dtype to others."""
     nodes = topological(formula)
     drawn = any(node.op == "random_bits" for node in nodes) and not is_index(formula)
     chosen = any(map(is_choice_of_numbers, nodes))
     operands = promoted(formula) if formula.op == "expand" or chosen or drawn else frozenset()
-    return f".to({printed(operands, names)})" if len(operands) > (0 if drawn else 1) else ""
+    return code("{0}.to({1})", value, printed(operands, names)) if len(operands) > (0 if drawn else 1) else value

@@ -12,6 +12,8 @@ from symgrad.differentiate.symbols import cotangent, tangent
 from symgrad.ir.branches import absent
 from symgrad.ir.expr import Expr
 from symgrad.ir.traversal import topological
+from symgrad.lower.code import Code, attribute, name
+from symgrad.lower.program import missing
 from symgrad.ops.tensors import TENSOR_OPS, Ref
 from symgrad.ops.tensors.einsum import contracts_nothing
 from symgrad.plan.saving import Saved
@@ -145,17 +147,20 @@ class Layout:
         """The local name of each argument inside the methods."""
         return self._names[1]
 
-    def on_ctx(self, hyperparameter: str) -> str:
+    def on_ctx(self, hyperparameter: str) -> Code:
         """The attribute of ctx that holds a hyperparameter."""
-        taken = hyperparameter in _ON_CTX or hyperparameter.startswith(("_", "without_"))
-        if not taken:
-            return f"ctx.{hyperparameter}"
-        if not hyperparameter.startswith("__"):
-            return f"ctx.{hyperparameter}_"
-        name = f"own{hyperparameter}"  # Python calls __x otherwise in each class
-        while name in self.argument_names:
-            name += "_"
-        return f"ctx.{name}"
+        own = hyperparameter
+        if hyperparameter.startswith("__"):  # Python calls __x otherwise in each class
+            own = f"own{hyperparameter}"
+            while own in self.argument_names:
+                own += "_"
+        elif hyperparameter in _ON_CTX or hyperparameter.startswith(("_", "without_")):
+            own += "_"
+        return attribute(name("ctx"), own)
+
+    def without(self, tensor: str) -> Code:
+        """The attribute of ctx that says whether an optional tensor is absent."""
+        return attribute(name("ctx"), f"without_{tensor}")
 
     @property
     def outputs(self) -> Mapping[str, str]:
@@ -172,10 +177,11 @@ class Layout:
         taken, arguments, outputs = self._names
         return taken.copy((*arguments.values(), *outputs.values()))
 
-    def symbols(self, variant: Variant | None = None) -> dict[Expr, str]:
-        """Python names of all symbols; for one variant, of its cotangents and of tensors that it may read."""
+    def symbols(self, variant: Variant | None = None) -> dict[Expr, str | Code]:
+        """Python names of all symbols, and how absence is asked for; for one variant, of its cotangents and of tensors
+        that it may read."""
         program = self.operation.program
-        known = {program.symbols[name]: local for name, local in self.arguments.items()}
+        known: dict[Expr, str | Code] = {program.symbols[name]: local for name, local in self.arguments.items()}
         if variant is not None:
             optional = {program.symbols[t.name] for t in self.spec.tensors if t.default is not None}
             known = {s: name for s, name in known.items() if s not in optional or s in variant.tensors}
@@ -187,7 +193,7 @@ class Layout:
             known |= dict.fromkeys(symbols, f"grad_{output.name}")
         for tensor in self.spec.tensors:
             known[tangent(tensor.name)] = f"tangent_{tensor.name}"
-            known[absent(tensor.name)] = f"{self.arguments[tensor.name]} is None"
+            known[absent(tensor.name)] = missing(self.arguments[tensor.name]).code
         return known
 
     def symbol(self, argument: str) -> Expr:

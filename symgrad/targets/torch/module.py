@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from symgrad.compiler.operation import Operation
+from symgrad.lower.python import lines
 from symgrad.parse.formula import formula
 from symgrad.resources import environment
 from symgrad.targets.constants import constant_value
@@ -34,10 +35,10 @@ def _context(layout: Layout, fused: Fused | None) -> dict[str, Any]:
     residuals = methods.residual_names
     single = len(outputs) == 1 and not residuals
     return {
-        "forward": methods.forward(),
-        "setup": methods.setup_context(),
-        "backward": methods.backward(),
-        "jvp": methods.jvp(),
+        "forward": lines(methods.forward()),
+        "setup": lines(methods.setup_context()),
+        "backward": lines(methods.backward()),
+        "jvp": lines(methods.jvp()),
         "op": layout.spec.op,
         "name": layout.class_name,
         "docstring": docs.module_docstring(layout, fused.note if fused else ""),
@@ -55,14 +56,19 @@ def _context(layout: Layout, fused: Fused | None) -> dict[str, Any]:
             [f"tangent_{t.name}" if t.name in layout.differentiable else "_" for t in layout.spec.tensors],
             bool(layout.spec.hyperparameters),
         ),
-        "inplace": dispatch.inplace(layout),
-        "surrogate": dispatch.surrogate(layout),
+        "inplace": _inplace(layout),
+        "surrogate": lines(dispatch.surrogate(layout)),
         "module": owner(layout),
         "operator": dispatch.operator(layout),
         "entry": dispatch.entry(layout, "_passes" if fused else ""),
-        "choose": fused.choose if fused else (),
+        "choose": lines(fused.choose) if fused else (),
         "definitions": fused.definitions if fused else (),
     }
+
+
+def _inplace(layout: Layout) -> dict[str, Any] | None:
+    parts = dispatch.inplace(layout)
+    return parts and {**parts, "forward": lines(parts["forward"]), "setup": lines(parts["setup"])}
 
 
 def _results(layout: Layout) -> str:

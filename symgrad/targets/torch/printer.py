@@ -1,102 +1,91 @@
-"""Machine-level expressions as Python source: tensor operations in torch, Python scalars in plain arithmetic."""
+"""Machine-level expressions as code: tensor operations in torch, Python scalars in plain arithmetic."""
 
 from __future__ import annotations
 
-from collections import Counter
+import ast
 from collections.abc import Callable, Mapping
 from fractions import Fraction
 
 from symgrad.analysis.integers import is_integer, is_whole_tensor
-from symgrad.ir import expr as ex
 from symgrad.ir.expr import COMPARISONS, ONE, OO, ZERO, Expr
 from symgrad.ir.traversal import topological
+from symgrad.lower.code import (
+    Code,
+    added,
+    all_of,
+    any_of,
+    binary,
+    chained,
+    code,
+    constant,
+    joined,
+    minus,
+    name,
+    source,
+)
 from symgrad.ops.functions import FUNCTIONS
 from symgrad.ops.tensors import TENSOR_OPS, is_number
-from symgrad.targets.constants import constant_name, constant_value, rational
-from symgrad.targets.exactness import is_decimal, is_exact, is_power_of_two
-from symgrad.targets.literals import quoted
+from symgrad.targets.constants import constant_name, constant_value, number
+from symgrad.targets.exactness import is_exact, is_power_of_two
 from symgrad.targets.torch.dtypes import lender
 from symgrad.targets.torch.fusions import SPELLING
-from symgrad.targets.torch.operations import print_operation, print_shape
+from symgrad.targets.torch.operations import print_operation
 
-# Binding strength of Python's operators, weakest first.
-_CONDITIONAL, _OR, _XOR, _AND, _COMPARE, _BIT_OR, _BIT_AND, _SUM, _PRODUCT, _UNARY, _POWER, ATOM = range(12)
-
-INFIX = {
-    "add": ("+", _SUM),
-    "sub": ("-", _SUM),
-    "mul": ("*", _PRODUCT),
-    "div": ("/", _PRODUCT),
-    "matmul": ("@", _PRODUCT),
-}
-_DEFAULT_DTYPE = "torch.get_default_dtype()"
+INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/", "matmul": "@"}
 
 
 class Printer:
-    """Prints expressions; `names` gives the Python names of symbols and of values computed before.
+    """Prints expressions; `names` gives the Python names of symbols and of values computed before, or their code.
 
     Constants that are not plain numbers are collected in `constants`, to be defined once; `shapes` and `dtypes` are
-    source of the shapes and dtypes of values that are not in scope themselves.
+    the shapes and dtypes of values that are not in scope themselves.
     """
 
     def __init__(
         self,
-        names: Mapping[Expr, str],
+        names: Mapping[Expr, str | Code],
         constants: dict[Expr, str] | None = None,
-        shapes: Mapping[Expr, str] | None = None,
-        dtypes: Mapping[Expr, str] | None = None,
+        shapes: Mapping[Expr, Code] | None = None,
+        dtypes: Mapping[Expr, Code] | None = None,
     ) -> None:
         self.names = names
         self.shapes = shapes or {}
         self.dtypes = dtypes or {}
         self.constants = constants if constants is not None else {}
-        self.used: Counter[Expr] = Counter()  # how often each name was printed
 
-    def __call__(self, node: Expr) -> str:
-        """The source of an expression."""
-        return self._at(node, _CONDITIONAL)
-
-    def atom(self, node: Expr) -> str:
-        """Source to which a method call or an index can be appended."""
-        return self._at(node, ATOM)
-
-    def anew(self, names: Mapping[Expr, str]) -> Printer:
-        """A printer in a scope of its own, which owns none of the values that may be overwritten here."""
-        return Printer(names, self.constants)
-
-    def local(self, name: str) -> str:
-        """The local name of the symbol that the spec calls `name`."""
-        return next(text for symbol, text in self.names.items() if symbol.op == "sym" and symbol.name == name)
-
-    def shape(self, like: Expr) -> str:
-        """Source of the shape of a value."""
-        return print_shape(self, like)
-
-    def tensor(self, value: Expr, like: Expr) -> str:
-        """Source of `value` as a tensor, also where it is a Python scalar."""
-        return self.atom(value)
-
-    def _at(self, node: Expr, strength: int) -> str:
-        """Source that can stand as an operand of an operator of the given strength."""
-        text, own = self._print(node)
-        return text if own >= strength else f"({text})"
-
-    def _print(self, node: Expr) -> tuple[str, int]:
+    def __call__(self, node: Expr) -> Code:
+        """The code of an expression."""
         if node in self.names:
-            self.used[node] += 1
-            return self.names[node], ATOM
+            known = self.names[node]
+            return name(known) if isinstance(known, str) else known
         if node.op == "num":
-            return self._number(node["value"])
+            return number(node["value"])
         if node.op == "text":
-            return quoted(node["value"]), ATOM
+            return constant(node["value"])
         if node.op in ("true", "false"):
-            return node.op.capitalize(), ATOM
+            return constant(node.op == "true")
         if not node.symbols:
             return self._constant(node)
         return self._scalar(node) if is_number(node) and node.op != "count" else self._tensor(node)
 
+    def text(self, node: Expr) -> str:
+        """The source of an expression."""
+        return source(self(node))
+
+    def anew(self, names: Mapping[Expr, str | Code]) -> Printer:
+        """A printer in a scope of its own."""
+        return Printer(names, self.constants)
+
+    def is_local(self, node: Expr) -> bool:
+        """Whether a value has a name."""
+        return isinstance(self.names.get(node), str)
+
+    def local(self, called: str) -> Code:
+        """The symbol that the spec calls so."""
+        return self(next(symbol for symbol in self.names if symbol.op == "sym" and symbol.name == called))
+
     # ------------------------------------------------------------------------------------------ tensors
-    def _tensor(self, node: Expr) -> tuple[str, int]:
+    def _tensor(self, node: Expr) -> Code:
         special = _TENSOR.get(node.op)
         if special is not None:
             return special(self, node)
@@ -105,102 +94,99 @@ class Printer:
         if node.op in COMPARISONS:
             return self._comparison(node)
         if node.op in TENSOR_OPS:
-            return self._tensor_operation(node)
+            return print_operation(self, node)
         if node.op in SPELLING:
-            return SPELLING[node.op].format(*(self._at(a, _CONDITIONAL) for a in node.args)), ATOM
+            return code(SPELLING[node.op], *map(self, node.args))
         row = FUNCTIONS[node.op]
-        arguments = [self._at(a, _CONDITIONAL) for a in node.args]
+        arguments = [self(a) for a in node.args]
         numbers = [is_number(a) for a in node.args]
         # Of integers torch makes floats of the default dtype, but not in every function; a number beside them is one.
         whole = row.name != "heaviside" and all(n or is_integer(a) for n, a in zip(numbers, node.args, strict=True))
         if row.tensor_args:
             like = self._lender(node.args[numbers.index(False)])
-            dtype = f", dtype={_DEFAULT_DTYPE}" if whole else ""
-            arguments = [
-                f"{like}.new_full((), {text}{dtype})" if number else text
-                for number, text in zip(numbers, arguments, strict=True)
-            ]
+            filled = "{0}.new_full((), {1}, dtype=torch.get_default_dtype())" if whole else "{0}.new_full((), {1})"
+            arguments = [code(filled, like, a) if n else a for n, a in zip(numbers, arguments, strict=True)]
         if row.of_floats and whole and not (row.tensor_args and any(numbers)):
-            arguments[0] = f"{self._at(node.args[0], ATOM)}.to({_DEFAULT_DTYPE})"
-        return row.torch.format(*arguments), ATOM
+            arguments[0] = code("{0}.to(torch.get_default_dtype())", arguments[0])
+        return code(row.torch, *arguments)
 
-    def _lender(self, value: Expr) -> str:
+    def _lender(self, value: Expr) -> Code:
         """A tensor of the value's dtype and device for a number beside it: one with a name, which costs nothing."""
         floats = (n for n in topological(value, leaves=self.names.keys()) if n in self.names and not n.is_static)
         named = [n for n in floats if not n.is_boolean and n.get("kind") != "int_tensor"]
-        return self._at(value if len(named) != 1 else named[0], ATOM)
+        return self(value if len(named) != 1 else named[0])
 
-    def _infix(self, node: Expr) -> tuple[str, int]:
-        symbol, strength = INFIX[node.op]
+    def _infix(self, node: Expr) -> Code:
         left, right = node.args
         if node.op == "mul" and _is_name(left) and _is_name(right):
             left, right = sorted(node.args, key=lambda a: a.order)
         free = is_power_of_two(left) and not _mixes(right) if node.op == "mul" else node.op == "add"
-        loose = right in self.names or free
-        closed = strength if loose and node.op in ("mul", "add") else strength + 1
-        return f"{self._at(left, strength)} {symbol} {self._at(right, closed)}", strength
+        return (chained if free else binary)(INFIX[node.op], self(left), self(right))
 
-    def _comparison(self, node: Expr) -> tuple[str, int]:
-        left, right = (self._at(a, _BIT_OR) for a in node.args)
-        return f"{left} {COMPARISONS[node.op]} {right}", _COMPARE
+    def _comparison(self, node: Expr) -> Code:
+        return code(f"{{0}} {COMPARISONS[node.op]} {{1}}", *map(self, node.args))
 
-    def _logical(self, node: Expr) -> tuple[str, int]:
-        symbol, strength = {"and": ("&", _BIT_AND), "or": ("|", _BIT_OR)}[node.op]
-        return f" {symbol} ".join(self._at(a, strength + 1) for a in node.args), strength
+    def _logical(self, node: Expr) -> Code:
+        return joined("&" if node.op == "and" else "|", list(map(self, node.args)))
 
-    def _not(self, node: Expr) -> tuple[str, int]:
-        return f"~{self._at(node.args[0], _UNARY)}", _UNARY
+    def _not(self, node: Expr) -> Code:
+        return code("~{0}", self(node.args[0]))
 
-    def _neg(self, node: Expr) -> tuple[str, int]:
-        return f"-{self._at(node.args[0], _UNARY)}", _UNARY
+    def _neg(self, node: Expr) -> Code:
+        return minus(self(node.args[0]))
 
-    def _where(self, node: Expr) -> tuple[str, int]:
+    def _where(self, node: Expr) -> Code:
         condition, then, otherwise = node.args
         if condition.is_static:
             return self._conditional(node)
         if is_number(then) and is_number(otherwise) and not node.is_boolean:
-            return self._choice_of_numbers(condition, then, otherwise), ATOM
-        return f"torch.where({', '.join(self(a) for a in node.args)})", ATOM
+            return self._choice_of_numbers(condition, then, otherwise)
+        return code("torch.where({0}, {1}, {2})", *map(self, node.args))
 
-    def _choice_of_numbers(self, condition: Expr, then: Expr, otherwise: Expr) -> str:
+    def _choice_of_numbers(self, condition: Expr, then: Expr, otherwise: Expr) -> Code:
         """A choice between two numbers, in the dtype of a tensor of floats."""
         like, dtype = self._lent_dtype(condition)
+        parts = [self(n) for n in (condition, then, otherwise)]
         if dtype is None:
-            return f"torch.where({self(condition)}, {self(then)}, {self(otherwise)})"
+            return code("torch.where({0}, {1}, {2})", *parts)
         if (then, otherwise) == (ONE, ZERO):
-            return f"{self._at(condition, ATOM)}.to({dtype})"
-        if like is not None and like in (self.names.get(s, s.name) for s in _broadcast_from(condition)):
-            filled = f"torch.full_like({like}, {self(then)})"
+            return code("{0}.to({1})", parts[0], dtype)
+        if like is not None and self.names[like] in (self.names.get(s, s.name) for s in _broadcast_from(condition)):
+            parts[1] = code("torch.full_like({0}, {1})", self(like), parts[1])
         elif is_exact(then) and is_exact(otherwise):
-            return f"torch.where({self(condition)}, {self(then)}, {self(otherwise)}).to({dtype})"
+            return code("torch.where({0}, {1}, {2}).to({dtype})", *parts, dtype=dtype)
         elif like is not None:
-            filled = f"{like}.new_full((), {self(then)})"
+            parts[1] = code("{0}.new_full((), {1})", self(like), parts[1])
         else:
-            there = next(self.names[n] for n in topological(condition) if n.tensors and n in self.names)
-            filled = f"torch.full((), {self(then)}, dtype={dtype}, device={there}.device)"
-        return f"torch.where({self(condition)}, {filled}, {self(otherwise)})"
+            there = next(self(n) for n in topological(condition) if n.tensors and n in self.names)
+            parts[1] = code("torch.full((), {0}, dtype={1}, device={2}.device)", parts[1], dtype, there)
+        return code("torch.where({0}, {1}, {2})", *parts)
 
-    def _conditional(self, node: Expr) -> tuple[str, int]:
+    def _conditional(self, node: Expr) -> Code:
         """A Python choice; a number beside a tensor becomes a tensor of its shape."""
         condition, then, otherwise = node.args
-        if not node.is_static:
-            then_text, otherwise_text = self._filled(then, otherwise), self._filled(otherwise, then)
-        else:
-            then_text, otherwise_text = self._at(then, _OR), self._at(otherwise, _CONDITIONAL)
-        return f"{then_text} if {self._at(condition, _OR)} else {otherwise_text}", _CONDITIONAL
+        if node.is_static:
+            return code("{1} if {0} else {2}", *map(self, node.args))
+        return code(
+            "{1} if {0} else {2}", self(condition), self._filled(then, otherwise), self._filled(otherwise, then)
+        )
 
-    def _filled(self, branch: Expr, other: Expr) -> str:
+    def _filled(self, branch: Expr, other: Expr) -> Code:
         """A branch; where it is a number, that number in the shape of the other branch."""
         if not branch.is_static:
-            return self._at(branch, _OR)
+            return self(branch)
         read = _broadcast_from(other)
         differential = [s for s in other.tensors if s.is_differential]
         named = [s for s in differential or other.tensors if s in read and s in self.names]
-        like = self.names[min(named, key=lambda s: s.name)] if named else self(other)
-        return f"torch.zeros_like({like})" if branch is ZERO else f"torch.full_like({like}, {self(branch)})"
+        like = self(min(named, key=lambda s: s.name) if named else other)
+        return (
+            code("torch.zeros_like({0})", like)
+            if branch is ZERO
+            else code("torch.full_like({0}, {1})", like, self(branch))
+        )
 
-    def _lent_dtype(self, condition: Expr) -> tuple[str | None, str | None]:
-        """The tensor that decides the dtype of a choice between two numbers, if it is there, and that dtype as source.
+    def _lent_dtype(self, condition: Expr) -> tuple[Expr | None, Code | None]:
+        """The tensor that decides the dtype of a choice between two numbers, if it is there, and that dtype.
 
         It is one of the condition, else any; of cotangents and tangents only those that are surely there have a known
         shape. Where there is no floating-point tensor torch decides: then both are None.
@@ -210,153 +196,119 @@ class Printer:
         differential = [s for s in self.shapes if s.op == "sym" and s.is_differential and s in self.names]
         first = lender(own or floats or differential)
         if first is not None:
-            self.used[first] += 1
-            return self.names[first], f"{self.names[first]}.dtype"
+            return first, code("{0}.dtype", self(first))
         kept = lender([s for s in self.dtypes if s in condition.tensors] or self.dtypes)
         return None, self.dtypes[kept] if kept is not None else None
 
-    def _pow(self, node: Expr) -> tuple[str, int]:
-        base, exponent = node.args
+    def _pow(self, node: Expr) -> Code:
+        base, exponent = self(node.args[0]), node.args[1]
         n = exponent.number
         if n == 2:
-            text = self._at(base, _PRODUCT)
-            return (f"{text} * {text}", _PRODUCT) if text.isidentifier() else (f"torch.square({self(base)})", ATOM)
+            return code("{0} * {0}" if isinstance(base, ast.Name) else "torch.square({0})", base)
         if n == Fraction(1, 2):
-            return f"torch.sqrt({self(base)})", ATOM
+            return code("torch.sqrt({0})", base)
         if n == Fraction(-1, 2):
-            return f"torch.rsqrt({self(base)})", ATOM
-        return f"{self._at(base, ATOM)} ** {self._at(exponent, _UNARY)}", _POWER
+            return code("torch.rsqrt({0})", base)
+        return binary("**", base, self(exponent))
 
-    def _clamp(self, node: Expr) -> tuple[str, int]:
+    def _clamp(self, node: Expr) -> Code:
         x, low, high = node.args
         bounds = {name: b for name, b, none in (("min", low, -OO), ("max", high, OO)) if b is not none}
-        text = self(x)
+        value = self(x)
         if x.is_static:
             like = next(b for b in bounds.values() if not b.is_static)
-            text = f"{self._at(like, ATOM)}.new_full((), {text})"
+            value = code("{0}.new_full((), {1})", self(like), value)
+        given = [ast.keyword(name, self(bound)) for name, bound in bounds.items()]
         if len({b.is_static for b in bounds.values()}) > 1:  # torch wants two numbers or two tensors
-            text = text if x.is_static else self._at(x, ATOM)
-            for name, bound in bounds.items():
-                text = f"{text}.clamp({name}={self(bound)})"
-            return text, ATOM
-        if not bounds:
-            return f"torch.clone({text})", ATOM
-        return f"torch.clamp({', '.join([text, *(f'{name}={self(bound)}' for name, bound in bounds.items())])})", ATOM
+            for bound in given:
+                value = code("{0}.clamp({1})", value, [bound])
+            return value
+        return code("torch.clamp({0}, {1})", value, given) if bounds else code("torch.clone({0})", value)
 
-    def _extremum(self, node: Expr) -> tuple[str, int]:
+    def _extremum(self, node: Expr) -> Code:
         static = [a for a in node.args if a.is_static]
         if not static:
-            return f"torch.{node.op}({', '.join(self(a) for a in node.args)})", ATOM
+            return code(f"torch.{node.op}({{0}}, {{1}})", *map(self, node.args))
         (tensor,) = (a for a in node.args if not a.is_static)
         keyword = "min" if node.op == "maximum" else "max"
-        return f"torch.clamp({self(tensor)}, {keyword}={self(static[0])})", ATOM
-
-    def _tensor_operation(self, node: Expr) -> tuple[str, int]:
-        text = print_operation(self, node)
-        # The one that is a product of its own where the operands are matrices, and the call of a helper otherwise.
-        return text, _PRODUCT if node.op == "matmul_right" and not text.startswith("rt.matmul_right(") else ATOM
+        return code(f"torch.clamp({{0}}, {keyword}={{1}})", self(tensor), self(static[0]))
 
     # ------------------------------------------------------------------------------------------ Python scalars
-    def _scalar(self, node: Expr) -> tuple[str, int]:
+    def _scalar(self, node: Expr) -> Code:
         """Python arithmetic on hyperparameters; sums and products of any length."""
-        if node.op == "where":
-            return self._conditional(node)
+        own = _SCALAR.get(node.op)
+        if own is not None:
+            return own(self, node)
         if node.op in COMPARISONS:
-            left, right = (self._at(a, _BIT_OR) for a in node.args)
-            return f"{left} {COMPARISONS[node.op]} {right}", _COMPARE
-        if node.op in ("and", "or"):
-            strength = _AND if node.op == "and" else _OR
-            return f" {node.op} ".join(self._at(a, strength + 1) for a in node.args), strength
-        if node.op == "not":
-            return f"not {self._at(node.args[0], _COMPARE)}", _AND
-        if node.op == "add":
-            return self._scalar_sum(node)
-        if node.op == "mul":
-            return self._scalar_product(node)
-        if node.op == "pow":
-            return self._scalar_power(node)
-        if node.op == "div" and _has_size(node.args[1]):
-            return self._size_quotient(*(self._at(a, _CONDITIONAL) for a in node.args))
-        if node.op in ("sub", "div"):  # of sizes, which are lowered like tensors
-            return self._infix(node)
-        if node.op == "neg":
-            return self._neg(node)
-        python = FUNCTIONS[node.op].python
-        if node.op == "log" and _has_size(node):
-            python = "rt.log_of_size({0})"
-        return python.format(*(self._at(a, _CONDITIONAL) for a in node.args)), ATOM
+            return self._comparison(node)
+        sized = node.op == "log" and _has_size(node)
+        return code("rt.log_of_size({0})" if sized else FUNCTIONS[node.op].python, *map(self, node.args))
 
-    def _size_quotient(self, over: str, under: str) -> tuple[str, int]:
+    def _scalar_division(self, node: Expr) -> Code:
+        if _has_size(node.args[1]):
+            return self._size_quotient(*map(self, node.args))
+        return self._infix(node)
+
+    def _size_quotient(self, over: Code, under: Code) -> Code:
         """A quotient of Python numbers by a size, which may be 0."""
-        return f"rt.size_quotient({over}, {under})", ATOM
+        return code("rt.size_quotient({0}, {1})", over, under)
 
-    def _scalar_sum(self, node: Expr) -> tuple[str, int]:
-        text = self._at(node.args[0], _SUM)
-        for term in node.args[1:]:
-            printed = self._at(term, _PRODUCT)
-            text += f" - {printed[1:]}" if printed.startswith("-") else f" + {printed}"
-        return text, _SUM
+    def _scalar_sum(self, node: Expr) -> Code:
+        first, *rest = map(self, node.args)
+        for term in rest:
+            first = added(first, term)
+        return first
 
-    def _scalar_product(self, node: Expr) -> tuple[str, int]:
-        over: list[str] = []
-        under: list[str] = []
-        sign = ""
+    def _scalar_product(self, node: Expr) -> Code:
+        over: list[Code] = []
+        under: list[Code] = []
+        negative = False
         for factor in node.args:
             value, exponent = factor.number, factor.args[1].number if factor.op == "pow" else None
             if value is not None:
-                sign = "-" if value < 0 else ""
+                negative = value < 0
                 if abs(value.numerator) != 1:
-                    over.append(str(abs(value.numerator)))
+                    over.append(constant(abs(value.numerator)))
                 if value.denominator != 1:
-                    under.append(str(value.denominator))
+                    under.append(constant(value.denominator))
             elif exponent is not None and exponent < 0:
-                inverse = factor.args[0] if exponent == -1 else None
-                under.append(self._at(inverse, _UNARY) if inverse else self._inverse_power(factor))
+                under.append(self._inverse_power(factor))
             else:
-                over.append(self._at(factor, _UNARY))
-        text = " * ".join(over) or "1"
-        if under:
-            text += " / " + (under[0] if len(under) == 1 else f"({' * '.join(under)})")
-        return sign + text, _PRODUCT
+                over.append(self(factor))
+        over = over or [constant(1)]
+        if negative:
+            over[0] = minus(over[0])
+        return binary("/", joined("*", over), joined("*", under)) if under else joined("*", over)
 
-    def _inverse_power(self, factor: Expr) -> str:
+    def _inverse_power(self, factor: Expr) -> Code:
+        """What 1 is divided by to give a power with a negative exponent."""
         base, exponent = factor.args
         assert exponent.number is not None
-        return f"{self._at(base, ATOM)} ** {self._at(ex.num(-exponent.number), _UNARY)}"
+        return self(base) if exponent.number == -1 else binary("**", self(base), number(-exponent.number))
 
-    def _scalar_power(self, node: Expr) -> tuple[str, int]:
+    def _scalar_power(self, node: Expr) -> Code:
         base, exponent = node.args
         if exponent.number == Fraction(1, 2):
-            return f"math.sqrt({self(base)})", ATOM
+            return code("math.sqrt({0})", self(base))
         if exponent.number is not None and exponent.number < 0:
-            if _has_size(base):
-                return self._size_quotient("1", self(base) if exponent.number == -1 else self._inverse_power(node))
-            return (
-                f"1 / {self._inverse_power(node) if exponent.number != -1 else self._at(base, _UNARY)}",
-                _PRODUCT,
-            )
-        return f"{self._at(base, ATOM)} ** {self._at(exponent, _UNARY)}", _POWER
+            under = self._inverse_power(node)
+            return self._size_quotient(constant(1), under) if _has_size(base) else code("1 / {0}", under)
+        return binary("**", self(base), self(exponent))
 
-    def _number(self, value: Fraction) -> tuple[str, int]:
-        if not is_decimal(value.denominator):
-            return rational(value), _PRODUCT
-        return rational(value), ATOM if value >= 0 else _UNARY
-
-    def _constant(self, node: Expr) -> tuple[str, int]:
+    def _constant(self, node: Expr) -> Code:
         """A constant expression: pi and the like by name, others defined once at the top of the module."""
         if node.op == "const" and node["name"] in _CONSTANTS:
-            return _CONSTANTS[node["name"]], ATOM
+            return code(_CONSTANTS[node["name"]])
         value = constant_value(node)
         if value is None:  # beyond every float: Python says so, or overflows as it should
             return self._scalar(node)
         if value == int(value) and abs(value) < 1e6:
-            return str(int(value)), ATOM if value >= 0 else _UNARY
+            return constant(int(value))
         if value < 0:
-            positive, strength = self._constant(-node)
-            return f"-{positive}", _UNARY if strength >= _UNARY else _SUM
+            return minus(self._constant(-node))
         if node not in self.constants:
             self.constants[node] = constant_name(node, self.constants.values())
-        return self.constants[node], ATOM
+        return name(self.constants[node])
 
 
 _CONSTANTS = {"pi": "math.pi", "E": "math.e", "oo": "math.inf", "nan": "math.nan"}
@@ -387,7 +339,7 @@ def _broadcast_from(root: Expr) -> set[Expr]:
     return found
 
 
-_TENSOR: dict[str, Callable[[Printer, Expr], tuple[str, int]]] = {
+_TENSOR: dict[str, Callable[[Printer, Expr], Code]] = {
     "neg": Printer._neg,
     "not": Printer._not,
     "and": Printer._logical,
@@ -397,4 +349,16 @@ _TENSOR: dict[str, Callable[[Printer, Expr], tuple[str, int]]] = {
     "clamp": Printer._clamp,
     "maximum": Printer._extremum,
     "minimum": Printer._extremum,
+}
+_SCALAR: dict[str, Callable[[Printer, Expr], Code]] = {
+    "where": Printer._conditional,
+    "and": lambda printer, node: all_of(list(map(printer, node.args))),
+    "or": lambda printer, node: any_of(list(map(printer, node.args))),
+    "not": lambda printer, node: code("not {0}", printer(node.args[0])),
+    "add": Printer._scalar_sum,
+    "mul": Printer._scalar_product,
+    "pow": Printer._scalar_power,
+    "div": Printer._scalar_division,
+    "sub": Printer._infix,  # of sizes, which are lowered like tensors
+    "neg": Printer._neg,
 }

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import ast
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from math import inf
+from operator import itemgetter
 from typing import TypeAlias
 
 from symgrad.accuracy.machine import machine, machine_form
 from symgrad.ir.expr import Expr
 from symgrad.ir.traversal import topological
+from symgrad.lower.code import Code, all_of, any_of, code, source
+from symgrad.lower.program import Assign, Condition, If, Program, Statement, given
 from symgrad.ops.functions import FUNCTIONS
 from symgrad.ops.tensors import data_arguments, results
 from symgrad.ops.tensors.extent import extent
@@ -20,34 +25,42 @@ from symgrad.targets.torch.printer import Printer
 _LONGEST = 72  # characters of one printed expression, beyond which its largest part gets a name
 
 
+Case: TypeAlias = "tuple[Condition, ...]"
+"""Conditions that hold together: a gradient is wanted, and a cotangent is there."""
+
+
 @dataclass(frozen=True)
 class Target:
-    """A value to compute: the statement's left side, its expression, and the Python conditions it stands under."""
+    """A value to compute, under a name or by a statement of its own; in one of some cases, or always."""
 
     name: str
     value: Expr
-    conditions: tuple[str, ...] = ()
-    template: str = "{target} = {value}"
+    cases: tuple[Case, ...] = ()
+    statement: Callable[[Code], Statement] | None = None
 
     @property
     def is_plain(self) -> bool:
         """Whether it is the assignment of a local name, which a temporary may have in its place."""
-        return self.name.isidentifier() and not self.conditions and self.template == "{target} = {value}"
+        return self.statement is None and not self.cases
+
+    def written(self, value: Code) -> Statement:
+        """The statement for the code of the value."""
+        return Assign(self.name, value) if self.statement is None else self.statement(value)
 
 
 @dataclass
 class Scope:
-    """The Python names in scope of a method, by value; and source of the shapes and dtypes of tensors that are not.
+    """The Python names in scope of a method, by value; and the shapes and dtypes of tensors that are not.
 
     `partly` holds the known values that may be None, each with the conditions under one of which it is there;
     `shared` the values that get a name wherever they are computed; `lets` names that the spec gives to values.
     """
 
     names: Names
-    known: dict[Expr, str] = field(default_factory=dict)
-    shapes: dict[Expr, str] = field(default_factory=dict)
-    dtypes: dict[Expr, str] = field(default_factory=dict)
-    partly: dict[Expr, frozenset[str]] = field(default_factory=dict)
+    known: dict[Expr, str | Code] = field(default_factory=dict)
+    shapes: dict[Expr, Code] = field(default_factory=dict)
+    dtypes: dict[Expr, Code] = field(default_factory=dict)
+    partly: dict[Expr, frozenset[Condition]] = field(default_factory=dict)
     shared: frozenset[Expr] = frozenset()
     lets: Mapping[Expr, str] = field(default_factory=dict)
 
@@ -59,20 +72,20 @@ def statements(
     *,
     fused: bool = False,
     certain: bool = True,
-) -> list[str]:
-    """Source lines that compute the targets in order, given the values that `scope` knows.
+) -> Program:
+    """A program that computes the targets in order, given the values that `scope` knows.
 
-    Shared values are computed once, before their first use, under the union of the conditions of their uses. `fused`
-    uses torch's one-pass operations, as derivatives do; formulas are left as they read. Of the conditions of all
-    targets together at least one holds, if that is `certain`.
+    Shared values are computed once, before their first use, in all cases of their uses. `fused` uses torch's one-pass
+    operations, as derivatives do; formulas are left as they read. Of the cases of all targets together at least one
+    holds, if that is `certain`.
     """
     schedule = _scheduled(targets, scope, fused=fused, certain=certain)
     printers = [schedule.printer(place, constants, scope) for place in range(len(schedule.sequence))]
-    texts = schedule.written(printers)
-    return _grouped(schedule.blocks(texts), [c for t in targets for c in t.conditions], certain)
+    values = schedule.written(printers)
+    return _grouped(schedule.blocks(values), [c for t in targets for c in t.cases], certain)
 
 
-Conditions: TypeAlias = "frozenset[str] | None"
+Cases: TypeAlias = "frozenset[Case] | None"
 """Of all targets that need a value, at least one of which holds; None for a value that is always needed."""
 
 
@@ -81,50 +94,53 @@ class _Schedule:
     """What is computed in which order: each temporary (whose target is None) before the first target that needs it.
 
     `results` are the values of the targets, which may be temporaries too; `names` those of all values that have one,
-    `given` of those that were known before; `users` the conditions under which a value is needed, `everyone` those of
-    all targets if one of them surely holds; `together` the values that one operation has as its results.
+    `given` of those that were known before; `users` the cases in which a value is needed, `everyone` those of all
+    targets if one of them surely holds; `together` the values that one operation has as its results.
     """
 
     sequence: Sequence[tuple[Expr, Target | None]]
     results: frozenset[Expr]
-    names: Mapping[Expr, str]
-    given: Mapping[Expr, str]
-    partly: Mapping[Expr, frozenset[str]]
-    users: Mapping[Expr, Conditions]
-    everyone: frozenset[str]
+    names: Mapping[Expr, str | Code]
+    given: Mapping[Expr, str | Code]
+    partly: Mapping[Expr, frozenset[Condition]]
+    users: Mapping[Expr, Cases]
+    everyone: frozenset[Case]
     together: Mapping[Expr, tuple[Expr, ...]]
 
     def printer(self, place: int, constants: dict[Expr, str], scope: Scope) -> Printer:
         """A printer with the names that surely have a value at a place of the sequence."""
         node, target = self.sequence[place]
-        condition = self.users[node] if target is None else frozenset(target.conditions) or None
-        surely = {n: name for n, name in self.given.items() if _holds(self.partly.get(n), condition)}
+        cases = self.users[node] if target is None else frozenset(target.cases) or None
+        surely = {n: name for n, name in self.given.items() if _holds(self.partly.get(n), cases)}
         before = (n for n, t in self.sequence[:place] if t is None)
-        surely |= {n: self.names[n] for n in before if _covers(self.users.get(n), condition, self.everyone)}
-        there = {n: name for n, name in self.given.items() if n.is_differential and _is_given(name, condition)}
-        shapes = {**{n: f"{name}.shape" for n, name in there.items()}, **scope.shapes}
+        surely |= {n: self.names[n] for n in before if _covers(self.users.get(n), cases, self.everyone)}
+        there = {n: name for n, name in self.given.items() if n.is_differential and _is_given(name, cases)}
+        shapes = {**{n: code("{0}.shape", name) for n, name in there.items()}, **scope.shapes}
         return Printer(surely, constants, shapes, scope.dtypes)
 
-    def written(self, printers: Iterable[Printer]) -> list[str]:
-        """The source of each value in the sequence."""
+    def written(self, printers: Iterable[Printer]) -> list[Code]:
+        """The code of each value in the sequence."""
         return [write(node) for write, (node, _) in zip(printers, self.sequence, strict=True)]
 
-    def blocks(self, texts: Sequence[str]) -> Iterator[tuple[Conditions, str]]:
-        """The statements, each under its conditions."""
+    def blocks(self, values: Sequence[Code]) -> Iterator[tuple[Cases, Statement]]:
+        """The statements, each in its cases."""
         done: set[Expr] = set()
-        for (node, target), text in zip(self.sequence, texts, strict=True):
+        for (node, target), value in zip(self.sequence, values, strict=True):
             if target is not None:
-                conditions = frozenset(target.conditions) or None
-                yield conditions, target.template.format(target=target.name, value=text)
+                yield frozenset(target.cases) or None, target.written(value)
             elif node in self.together and node not in done:
-                results = self.together[node]
-                done.update(results)
-                call = text.rpartition(".")[0]  # without the name of the result
-                yield self._conditions(node), f"{', '.join(self.names[n] for n in results)} = {call}"
+                done.update(self.together[node])
+                assert isinstance(value, ast.Attribute)  # a result by its name, of all of them
+                yield self._cases(node), Assign(tuple(map(self._name, self.together[node])), value.value)
             elif node not in done:
-                yield self._conditions(node), f"{self.names[node]} = {text}"
+                yield self._cases(node), Assign(self._name(node), value)
 
-    def _conditions(self, temporary: Expr) -> Conditions:
+    def _name(self, node: Expr) -> str:
+        name = self.names[node]
+        assert isinstance(name, str)
+        return name
+
+    def _cases(self, temporary: Expr) -> Cases:
         """Those that a temporary is computed under."""
         own = self.users[temporary]
         unconditional = len(self.everyone) > 1 and own == self.everyone and _is_there(temporary, self.everyone)
@@ -140,7 +156,7 @@ def _scheduled(targets: Sequence[Target], scope: Scope, *, fused: bool, certain:
     leaves = frozenset(given)
     roots = fuse(lowered[: len(targets)], leaves) if fused else lowered[: len(targets)]
     order = [n for n in _computed(roots, leaves) if n not in given]
-    users = _conditions_of_uses(roots, targets, order, leaves)
+    users = _cases_of_uses(roots, targets, order, leaves)
     together = _computed_together(order, users)
     temporaries = choose_temporaries(roots, order, given) | together.keys()
     temporaries.update(n for n in machine(sorted(scope.shared, key=lambda v: v.order)) if n in order)
@@ -151,16 +167,16 @@ def _scheduled(targets: Sequence[Target], scope: Scope, *, fused: bool, certain:
         if t.is_plain and root in temporaries and root not in shared
     }
     sequence = _sequence(roots, targets, [n for n in order if n in temporaries], users, wished, leaves)
-    names = dict(given)
+    names: dict[Expr, str | Code] = dict(given)
     lets = {machine_form(value): name for value, name in scope.lets.items()}
     for node, target in sequence:
         if target is None:
             names[node] = wished.get(node) or scope.names.for_value(node, names, lets)
-    everyone = frozenset(c for t in targets for c in t.conditions) if certain else frozenset[str]()
+    everyone = frozenset(c for t in targets for c in t.cases) if certain else frozenset[Case]()
     return _Schedule(sequence, frozenset(roots), names, given, partly, users, everyone, together)
 
 
-def _computed_together(order: Sequence[Expr], users: Mapping[Expr, Conditions]) -> dict[Expr, tuple[Expr, ...]]:
+def _computed_together(order: Sequence[Expr], users: Mapping[Expr, Cases]) -> dict[Expr, tuple[Expr, ...]]:
     """The values of an operation all of whose results are needed, under the same conditions; each with all of them."""
     found = {n: results(n) for n in order}
     return {n: all_ for n, all_ in found.items() if all_ and all(r in found and users[r] == users[n] for r in all_)}
@@ -170,7 +186,7 @@ def _sequence(
     roots: Sequence[Expr],
     targets: Sequence[Target],
     temporaries: Sequence[Expr],
-    users: Mapping[Expr, Conditions],
+    users: Mapping[Expr, Cases],
     wished: Mapping[Expr, str],
     leaves: frozenset[Expr],
 ) -> list[tuple[Expr, Target | None]]:
@@ -187,7 +203,7 @@ def _sequence(
     return found
 
 
-def _by_condition(nodes: Sequence[Expr], users: Mapping[Expr, Conditions], leaves: frozenset[Expr]) -> list[Expr]:
+def _by_condition(nodes: Sequence[Expr], users: Mapping[Expr, Cases], leaves: frozenset[Expr]) -> list[Expr]:
     """The nodes, each after those that it reads: those that most targets need first, under few changes of condition."""
     pending = dict.fromkeys(nodes)
     needs = {n: pending.keys() & topological(*n.args, leaves=leaves | pending.keys()) for n in nodes}
@@ -201,9 +217,9 @@ def _by_condition(nodes: Sequence[Expr], users: Mapping[Expr, Conditions], leave
     return found
 
 
-def _breadth(condition: Conditions) -> float:
-    """How many targets need what stands under a condition."""
-    return inf if condition is None else len(condition)
+def _breadth(cases: Cases) -> float:
+    """How many targets need what is computed in some cases."""
+    return inf if cases is None else len(cases)
 
 
 def _computed(roots: Sequence[Expr], leaves: frozenset[Expr]) -> list[Expr]:
@@ -218,44 +234,44 @@ def _computed(roots: Sequence[Expr], leaves: frozenset[Expr]) -> list[Expr]:
     return [n for n in topological(*roots, leaves=leaves) if n in reached]
 
 
-def _covers(whole: Conditions, part: Conditions, everyone: frozenset[str]) -> bool:
-    """Whether one of the conditions `whole` holds wherever one of `part` does; None always holds."""
+def _covers(whole: Cases, part: Cases, everyone: frozenset[Case]) -> bool:
+    """Whether one of the cases `whole` is given wherever one of `part` is; None is always."""
     if whole is None or whole == everyone:
         return True
     return part is not None and part <= whole
 
 
-def _holds(whole: Conditions, part: Conditions) -> bool:
-    """Whether one of the conditions `whole` is a part of each of the conditions `part`."""
-    return whole is None or (part is not None and all(whole.intersection(c.split(" and ")) for c in part))
+def _holds(conditions: frozenset[Condition] | None, cases: Cases) -> bool:
+    """Whether one of some conditions holds in each of the cases."""
+    return conditions is None or (cases is not None and all(conditions.intersection(c) for c in cases))
 
 
-def _is_given(name: str, conditions: Conditions) -> bool:
-    """Whether each of the conditions says that a cotangent or tangent is there."""
-    return bool(conditions) and all(f"{name} is not None" in c.split(" and ") for c in conditions or ())
+def _is_given(name: str | Code, cases: Cases) -> bool:
+    """Whether a cotangent or tangent is there in each of the cases."""
+    return bool(cases) and isinstance(name, str) and all(given(name) in c for c in cases or ())
 
 
-def _is_there(node: Expr, conditions: frozenset[str]) -> bool:
-    """Whether a value can be computed where none of the conditions holds: it reads nothing that is None there."""
-    tested = {part for c in conditions for part in c.split(" and ")}
-    return not any(f"{s.name} is not None" in tested for s in node.symbols)
+def _is_there(node: Expr, cases: frozenset[Case]) -> bool:
+    """Whether a value can be computed where none of the cases is given: it reads nothing that is None there."""
+    tested = frozenset(condition for c in cases for condition in c)
+    return not any(given(s.name) in tested for s in node.symbols)
 
 
-def _conditions_of_uses(
+def _cases_of_uses(
     roots: Sequence[Expr], targets: Sequence[Target], order: Sequence[Expr], leaves: frozenset[Expr]
-) -> dict[Expr, Conditions]:
-    """The conditions of all targets that need a value; None for a value that is always needed."""
-    found: dict[Expr, Conditions] = {}
+) -> dict[Expr, Cases]:
+    """The cases of all targets that need a value; None for a value that is always needed."""
+    found: dict[Expr, Cases] = {}
     for root, target in zip(roots, targets, strict=True):
         for node in _computed([root], leaves):
-            if not target.conditions:
+            if not target.cases:
                 found[node] = None
             elif found.get(node, frozenset()) is not None:
-                found[node] = (found.get(node) or frozenset()) | frozenset(target.conditions)
+                found[node] = (found.get(node) or frozenset()) | frozenset(target.cases)
     return {node: found[node] for node in order}
 
 
-def choose_temporaries(roots: Sequence[Expr], order: Sequence[Expr], named: Mapping[Expr, str]) -> set[Expr]:
+def choose_temporaries(roots: Sequence[Expr], order: Sequence[Expr], named: Mapping[Expr, str | Code]) -> set[Expr]:
     """Values that are used more than once, and parts that keep a statement readable."""
     uses: dict[Expr, int] = {}
     for node in order:
@@ -284,7 +300,7 @@ def _counts_declared(node: Expr) -> bool:
     return all(isinstance(p, int) and -len(dims) <= p < 0 and isinstance(dims[p], str) for p in places)
 
 
-def _lends_its_dtype(node: Expr, named: Mapping[Expr, str]) -> Expr | None:
+def _lends_its_dtype(node: Expr, named: Mapping[Expr, object]) -> Expr | None:
     """An operand of which a number beside it takes the dtype, where no single tensor with a name can tell it."""
     if node.is_static or node.op not in FUNCTIONS or not FUNCTIONS[node.op].tensor_args:
         return None
@@ -295,55 +311,43 @@ def _lends_its_dtype(node: Expr, named: Mapping[Expr, str]) -> Expr | None:
     return operand if operand.args and len(leaves) != 1 else None
 
 
-def _is_free(node: Expr, named: Mapping[Expr, str]) -> bool:
+def _is_free(node: Expr, named: Mapping[Expr, object]) -> bool:
     """Whether a value is as short as a name and costs nothing: the transposed of what has a name."""
     return node.op in ("T", "mT") and node.args[0] in named
 
 
-def _width(node: Expr, width: Mapping[Expr, int], named: Mapping[Expr, str], chosen: set[Expr]) -> int:
+def _width(node: Expr, width: Mapping[Expr, int], named: Mapping[Expr, str | Code], chosen: set[Expr]) -> int:
     if node in named:
-        return len(named[node])
+        own = named[node]
+        return len(own if isinstance(own, str) else source(own))
     if node in chosen:
         return 6
     return width.get(node, 4)
 
 
-def joined(word: str, conditions: Sequence[str]) -> str:
-    """Conditions in one, those in brackets that are joined by the other word."""
-    other = {"and": " or ", "or": " and "}[word]
-    return f" {word} ".join(f"({c})" if len(conditions) > 1 and other in c else c for c in conditions)
+def _grouped(blocks: Iterable[tuple[Cases, Statement]], rank: Sequence[Case], certain: bool) -> Program:
+    """Statements in equal cases share one `if`; is it `certain` that one of all cases is given?"""
 
-
-def _grouped(blocks: Iterable[tuple[Conditions, str]], rank: Sequence[str], certain: bool) -> list[str]:
-    """Statements with equal conditions share one `if`; is it `certain` that one of all conditions holds?"""
-
-    def surely(choice: Sequence[str]) -> bool:
+    def surely(choice: Sequence[Case]) -> bool:
         several = certain and len(choice) > 1
-        return "" in choice or (several and all(set(choice).intersection(c.split(" and ")) for c in rank))
+        return () in choice or (several and all(any(set(c) & set(part) for part in choice) for c in rank))
 
-    def test(condition: frozenset[str]) -> str:
+    def test(cases: frozenset[Case]) -> Code:
         """Of what is wanted and what is there, each once: `(wants_x or wants_y) and (a or b)`."""
-        partners: dict[str, list[str]] = {}
-        for c in sorted(condition, key=rank.index):
-            first, _, second = c.partition(" and ")
-            partners.setdefault(first, []).append(second)
-        sharing: dict[tuple[str, ...], list[str]] = {}
+        partners: dict[Case, list[Case]] = {}
+        for case in sorted(cases, key=rank.index):
+            partners.setdefault(case[:1], []).append(case[1:])
+        sharing: dict[tuple[Case, ...], list[Case]] = {}
         for first, seconds in partners.items():
             sharing.setdefault(tuple(seconds), []).append(first)
         terms = []
         for others, firsts in sharing.items():
-            unsure = [c for c in (firsts, others) if not surely(c)] or [firsts if "" in others else others]
-            terms.append(joined("and", [joined("or", choice) for choice in unsure]))
-        return joined("or", terms)
+            unsure = [c for c in (firsts, others) if not surely(c)] or [firsts if () in others else others]
+            terms.append(all_of([any_of([condition.code for (condition,) in choice]) for choice in unsure]))
+        return any_of(terms)
 
-    lines: list[str] = []
-    previous: Conditions = None
-    for condition, text in blocks:
-        if condition is None:
-            lines.append(text)
-        else:
-            if condition != previous:
-                lines.append(f"if {test(condition)}:")
-            lines.append(f"    {text}")
-        previous = condition
-    return lines
+    program: list[Statement] = []
+    for cases, group in groupby(blocks, key=itemgetter(0)):
+        body = tuple(statement for _, statement in group)
+        program += body if cases is None else [If(test(cases), body)]
+    return tuple(program)

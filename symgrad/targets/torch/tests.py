@@ -13,6 +13,9 @@ from symgrad.differentiate.ties import released
 from symgrad.ir.expr import ZERO, Expr
 from symgrad.ir.traversal import topological, transform
 from symgrad.ir.truth import compare, where
+from symgrad.lower.code import code, constant
+from symgrad.lower.program import Program, Return
+from symgrad.lower.python import lines
 from symgrad.ops.functions import FUNCTIONS
 from symgrad.ops.tensors import is_number
 from symgrad.parse.formula import formula
@@ -23,7 +26,7 @@ from symgrad.targets.formatting import format_python
 from symgrad.targets.free_names import free_names
 from symgrad.targets.literals import literal, quoted, tuple_of
 from symgrad.targets.torch import dispatch, docs, samples
-from symgrad.targets.torch.composite import composite_lines
+from symgrad.targets.torch.composite import composite
 from symgrad.targets.torch.conditionals import branches
 from symgrad.targets.torch.dtypes import floated_in, is_choice_of_numbers, promoted
 from symgrad.targets.torch.figures import figures
@@ -79,9 +82,9 @@ class _Facts:
         """All variables of the template."""
         layout, spec = self.layout, self.spec
         texts = {
-            "composite": composite_lines(layout),
-            "guarded": self._guarded(),
-            "rule": self._rule() if any(v.overrides for v in layout.variants) else [],
+            "composite": lines(composite(layout)),
+            "guarded": lines(self._guarded()),
+            "rule": lines(self._rule()) if any(v.overrides for v in layout.variants) else [],
         }
         return {
             **texts,
@@ -246,22 +249,22 @@ class _Facts:
         domains = [t.domain for t in self.spec.tensors if t.domain is not None]
         return [v for v in (2 if whole else 2.0, 0.5) if all(v in d for d in domains)]
 
-    # ------------------------------------------------------------------------------------------ source
-    def _rule(self) -> list[str]:
-        """Lines that return the gradients which the spec gives, None where there is none in a variant."""
+    # ------------------------------------------------------------------------------------------ programs
+    def _rule(self) -> Program:
+        """A program that returns the gradients which the spec gives, None where there is none in a variant."""
         layout = self.layout
         overridden = [t.name for t in self.spec.tensors if any(t.name in v.overrides for v in layout.variants)]
 
-        def leaf(variant: Variant) -> list[str]:
+        def leaf(variant: Variant) -> Program:
             given = {t: o.gradient for t, o in variant.overrides.items() if o.gradient is not ZERO}
             scope = Scope(layout.names(), layout.symbols(), lets=layout.lets)
             targets = [Target(f"own_{t}", value) for t, value in given.items()]
-            results = [f"own_{t}" if t in given else "None" for t in overridden]
-            return [*statements(targets, scope, self.constants), f"return {tuple_of(results)}"]
+            results = [f"own_{t}" if t in given else constant(None) for t in overridden]
+            return (*statements(targets, scope, self.constants), Return(code("({0},)", results)))
 
         return branches(layout.operation.body, leaf, Printer(layout.symbols(), self.constants))
 
-    def _guarded(self) -> list[str]:
+    def _guarded(self) -> Program:
         """The composite as autograd differentiates it rightly, where it does not do so of the formula as written.
 
         Dead branches have harmless arguments, where autograd would give NaN without them. A bound is chosen in a
@@ -273,8 +276,8 @@ class _Facts:
             return transform(bench.guarded(form), _compared_with_bound)
 
         if all(safe(f) is f for f in self.formulas):
-            return []
-        return composite_lines(self.layout, safe)
+            return ()
+        return composite(self.layout, safe)
 
 
 def _compared_with_bound(node: Expr) -> Expr:

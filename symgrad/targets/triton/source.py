@@ -11,6 +11,7 @@ from symgrad.accuracy.machine import machine
 from symgrad.accuracy.widening import WIDEN, as_before
 from symgrad.ir.expr import Expr
 from symgrad.ir.traversal import topological
+from symgrad.lower.code import Code, code
 from symgrad.parse.formula import formula
 from symgrad.resources import environment
 from symgrad.targets.constants import constant_value
@@ -130,9 +131,9 @@ def render_source(layout: Layout, kernels: Sequence[Kernel]) -> str:
 class _HostPrinter(Printer):
     """Prints numbers that Python computes: of a constant, which is a `tl.constexpr` in the file, it reads the value."""
 
-    def _constant(self, node: Expr) -> tuple[str, int]:
-        text, strength = super()._constant(node)
-        return (f"{text}.value" if text in self.constants.values() else text), strength
+    def _constant(self, node: Expr) -> Code:
+        value = super()._constant(node)
+        return code("{0}.value", value) if node in self.constants else value
 
 
 class _Writer:
@@ -233,7 +234,7 @@ class _Writer:
         for node in read:
             if node.is_static and node.symbols:
                 names.append(self._number_name(node))
-                values.append(_HostPrinter(arguments, self.constants)(as_before(node)))
+                values.append(_HostPrinter(arguments, self.constants).text(as_before(node)))
                 if any(n.op == WIDEN for n in topological(node)):
                     wide.append(names[-1])
                 known[node] = f"({names[-1]} != 0)" if node.is_boolean else names[-1]

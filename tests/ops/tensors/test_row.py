@@ -30,7 +30,7 @@ def lacks(row: TensorOp) -> list[str]:
         found.append("extent or shape_of")
     if not row.torch and row.name not in SPECIAL and row.name not in INFIX:
         found.append("torch")
-    names = {a.name for a in row.attributes} | {"attributes", "comma", "operands", "rest"}
+    names = {a.name for a in row.attributes} | {"attributes", "operands", "rest"}
     for _, key, _, _ in string.Formatter().parse(row.torch):
         if key and not key.isdigit() and not key.startswith(("shape", "device")) and key not in names:
             found.append(f"what {{{key}}} in 'torch' is")

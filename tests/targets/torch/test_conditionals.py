@@ -10,25 +10,45 @@ from hypothesis import strategies as st
 
 from symgrad.ir.branches import Split
 from symgrad.ir.expr import Expr, symbol
+from symgrad.lower.code import Code, code, constant, name
+from symgrad.lower.program import Assign, Do, If, Program, Return
+from symgrad.lower.python import lines
 from symgrad.targets.torch.conditionals import branches
 
 A, B, C = (symbol(n, "bool") for n in "abc")
 
 
+STATEMENTS = (
+    *(Do(code("log.append({0})", k)) for k in (1, 2, 3)),
+    If(name("x"), (Do(code("log.append(4)")),)),
+    Return(name("log")),
+)
+
+
 @st.composite
 def trees(draw: st.DrawFn, depth: int = 3) -> Any:
-    """Trees of conditions with lists of source lines at their ends, many of them equal."""
+    """Trees of conditions with programs at their ends, many of them equal."""
     if depth == 0 or draw(st.integers(0, 2)) == 0:
-        lines = ["log.append(1)", "log.append(2)", "log.append(3)", "if x:\n    log.append(4)", "return log"]
-        chosen = draw(st.lists(st.sampled_from(lines), max_size=4))
-        flat = [line for text in chosen for line in text.split("\n")]
-        return flat[: flat.index("return log") + 1] if "return log" in flat else flat
+        chosen = draw(st.lists(st.sampled_from(STATEMENTS), max_size=4))
+        return tuple(chosen[: chosen.index(STATEMENTS[-1]) + 1] if STATEMENTS[-1] in chosen else chosen)
     condition = draw(st.sampled_from([A, B, C]))
     return Split(condition, draw(trees(depth=depth - 1)), draw(trees(depth=depth - 1)))
 
 
+def emitted(tree: Any) -> list[str]:
+    """The lines of a tree; the real one has variants at its ends, here a leaf is its program."""
+
+    def own(leaf: Any) -> Program:
+        return tuple(leaf)
+
+    def test(condition: Expr) -> Code:
+        return name(condition.name)
+
+    return lines(branches(tree, own, test))
+
+
 def split_on(condition: Expr, then: Any, otherwise: Any) -> Any:
-    """A branch whose ends are source lines; the real ones are variants."""
+    """A branch whose ends are programs; the real ones are variants."""
     return Split(condition, then, otherwise)
 
 
@@ -43,25 +63,26 @@ def run(lines: list[str], **values: bool) -> list[int]:
 @settings(deadline=None, max_examples=120)
 @given(trees())
 def test_branches_do_what_the_taken_leaf_does(tree: Any) -> None:
-    def emitted(node: Any) -> list[str]:
-        # The real tree has variants at its ends; here a leaf is its lines.
-        return branches(node, lambda leaf: list(leaf), lambda condition: condition.name)  # type: ignore[call-overload]
-
-    lines = emitted(tree)
+    found = emitted(tree)
     for a, b, c, x in product([True, False], repeat=4):
         values = {"a": a, "b": b, "c": c, "x": x}
         leaf = tree
         while isinstance(leaf, Split):
             leaf = leaf.then if values[leaf.condition.name] else leaf.otherwise
-        assert run(lines, **values) == run(list(leaf), **values), lines
+        assert run(found, **values) == run(lines(leaf), **values), found
 
 
 def test_equal_leaves_need_no_branch() -> None:
-    tree = split_on(A, ["p"], split_on(B, ["p"], ["p"]))
-    assert branches(tree, lambda leaf: list(leaf), lambda c: c.name) == ["p"]  # type: ignore[call-overload]
+    same = (Do(name("p")),)
+    assert emitted(split_on(A, same, split_on(B, same, same))) == ["p"]
 
 
 def test_chains_read_as_elif() -> None:
-    tree = split_on(A, ["p = 1"], split_on(B, ["p = 2"], ["p = 3"]))
-    lines = branches(tree, lambda leaf: list(leaf), lambda c: c.name)  # type: ignore[call-overload]
-    assert lines == ["if a:", "    p = 1", "elif b:", "    p = 2", "else:", "    p = 3"]
+    one, two, three = ((Assign("p", constant(k)),) for k in (1, 2, 3))
+    found = emitted(split_on(A, one, split_on(B, two, three)))
+    assert found == ["if a:", "    p = 1", "elif b:", "    p = 2", "else:", "    p = 3"]
+
+
+def test_nothing_stands_in_an_else_after_a_return() -> None:
+    leaving = (Return(name("p")),)
+    assert emitted(split_on(A, leaving, (Do(name("q")),))) == ["if a:", "    return p", "q"]

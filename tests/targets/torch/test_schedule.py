@@ -18,9 +18,14 @@ from random_expressions import ALPHA, POINT, TENSORS, X, Y, Z, expressions, well
 from symgrad.ir import expr as ex
 from symgrad.ir.expr import Expr, make, symbol
 from symgrad.ir.traversal import topological
+from symgrad.lower.code import Code, code
+from symgrad.lower.program import Do, Return, Statement, wanted
+from symgrad.lower.program import given as there
+from symgrad.lower.python import lines as written
 from symgrad.targets.constants import constant_value
 from symgrad.targets.naming import Names
-from symgrad.targets.torch.schedule import Scope, Target, statements
+from symgrad.targets.torch.schedule import Scope, Target
+from symgrad.targets.torch.schedule import statements as program
 
 SETTINGS = settings(
     deadline=None, max_examples=50, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow]
@@ -34,6 +39,10 @@ def scope(**known: Expr) -> Scope:
     return Scope(Names([*names.values(), "torch", "math", "F", *CONDITIONS, *(f"r{i}" for i in range(9))]), names)
 
 
+def statements(*arguments: Any, **options: Any) -> list[str]:
+    return written(program(*arguments, **options))
+
+
 def run(lines: list[str], constants: dict[Expr, str], **values: Any) -> dict[str, Any]:
     space: dict[str, Any] = {"torch": torch, "math": math, "F": torch.nn.functional}
     given = {s.name: torch.tensor([v], dtype=torch.float64) if s in TENSORS else v for s, v in POINT.items()}
@@ -42,6 +51,10 @@ def run(lines: list[str], constants: dict[Expr, str], **values: Any) -> dict[str
     exec("\n".join(lines), space)
     assert all(float(space[s.name]) == POINT[s] for s in TENSORS), lines  # nothing given is overwritten
     return space
+
+
+def appended(value: Code) -> Statement:
+    return Do(code("terms.append({0})", value))
 
 
 def equal(found: Any, true: Any) -> bool:
@@ -98,7 +111,10 @@ def test_under_conditions_each_wanted_value_is_there_and_no_other(values: list[E
     assume(values and None not in true)
     wants = [data.draw(st.sampled_from([(), *((c,) for c in CONDITIONS)])) for _ in values]
     constants: dict[Expr, str] = {}
-    targets = [Target(f"r{i}", v, w) for i, (v, w) in enumerate(zip(values, wants, strict=True))]
+    targets = [
+        Target(f"r{i}", v, tuple((wanted(c),) for c in want))
+        for i, (v, want) in enumerate(zip(values, wants, strict=True))
+    ]
     fused = data.draw(st.booleans())
     lines = statements(targets, scope(), constants, fused=fused)
     for held in product([True, False], repeat=3):
@@ -136,10 +152,7 @@ def test_the_tangent_of_an_argument_without_one_is_never_touched() -> None:
     pushed = [t * make("cos", X * Y) * (X + Z) for t in tangents]
     names = scope()
     names.known.update({t: t.name for t in tangents})
-    targets = [
-        Target("terms", value, (f"{t.name} is not None",), "{target}.append({value})")
-        for t, value in zip(tangents, pushed, strict=True)
-    ]
+    targets = [Target("terms", value, ((there(t.name),),), appended) for t, value in zip(tangents, pushed, strict=True)]
     lines = statements(targets, names, {}, fused=True)
     for present in product([True, False], repeat=3):
         values = {
@@ -155,19 +168,16 @@ def test_what_every_target_needs_is_computed_without_a_condition() -> None:
     tangents = [symbol(f"tangent_{n}", "tangent") for n in "xy"]
     names = scope()
     names.known.update({t: t.name for t in tangents})
-    targets = [
-        Target("terms", t * make("cos", X * Y), (f"{t.name} is not None",), "{target}.append({value})")
-        for t in tangents
-    ]
+    targets = [Target("terms", t * make("cos", X * Y), ((there(t.name),),), appended) for t in tangents]
     assert statements(targets, names, {})[0] == "cos = torch.cos(x * y)"
 
 
 def test_values_under_one_condition_share_one_if() -> None:
     shared = make("exp", X) + Y
     targets = [
-        Target("r0", shared * shared * Z, ("wants_x",)),
-        Target("r1", make("sin", X * Z) + make("cos", X * Z), ("wants_x",)),
-        Target("r2", make("tanh", Y), ("wants_y",)),
+        Target("r0", shared * shared * Z, ((wanted("wants_x"),),)),
+        Target("r1", make("sin", X * Z) + make("cos", X * Z), ((wanted("wants_x"),),)),
+        Target("r2", make("tanh", Y), ((wanted("wants_y"),),)),
     ]
     lines = statements(targets, scope(), {})
     assert [line for line in lines if line.startswith("if ")] == ["if wants_x:", "if wants_y:"]
@@ -178,9 +188,9 @@ def test_what_several_targets_need_comes_before_what_one_of_them_needs() -> None
     inner, other = make("cos", X), make("sin", Y)
     first = make("exp", other) * other + make("exp", inner) * inner
     targets = [
-        Target("r0", first, ("wants_x",)),
-        Target("r1", inner * Z + inner, ("wants_y",)),
-        Target("r2", Z, ("wants_z",)),
+        Target("r0", first, ((wanted("wants_x"),),)),
+        Target("r1", inner * Z + inner, ((wanted("wants_y"),),)),
+        Target("r2", Z, ((wanted("wants_z"),),)),
     ]
     tests = [line for line in statements(targets, scope(), {}) if line.startswith("if ")]
     assert tests == ["if wants_x or wants_y:", "if wants_x:", "if wants_y:", "if wants_z:"]
@@ -188,11 +198,11 @@ def test_what_several_targets_need_comes_before_what_one_of_them_needs() -> None
 
 def test_a_value_for_all_conditions_is_computed_before_them() -> None:
     shared = make("exp", X * Y)
-    targets = [Target("r0", shared * X, ("wants_x",)), Target("r1", shared * Y, ("wants_y",))]
+    targets = [Target("r0", shared * X, ((wanted("wants_x"),),)), Target("r1", shared * Y, ((wanted("wants_y"),),))]
     lines = statements(targets, scope(), {})
     assert "torch.exp" in lines[0]
     assert not lines[0].startswith((" ", "if"))
-    wide = [*targets, Target("r2", Z + 1, ("wants_z",))]
+    wide = [*targets, Target("r2", Z + 1, ((wanted("wants_z"),),))]
     assert statements(wide, scope(), {})[0] == "if wants_x or wants_y:"
 
 
@@ -221,7 +231,7 @@ def test_temporaries_keep_off_taken_names(name: str) -> None:
 
 
 def test_a_target_can_return_its_value() -> None:
-    lines = statements([Target("r0", X * Y, template="return {value}")], scope(), {})
+    lines = statements([Target("r0", X * Y, (), Return)], scope(), {})
     assert lines == ["return x * y"]
 
 
@@ -251,15 +261,15 @@ def test_transposed_tensors_need_no_name() -> None:
 def test_conditions_say_nothing_twice() -> None:
     shared, values = (
         make("sin", X),
-        ("wants_x and g is not None", "wants_y and g is not None", "wants_x and h is not None"),
+        [(wanted(f"wants_{w}"), there(g)) for w, g in ("xg", "yg", "xh")],
     )
     targets = [Target(f"r{i}", shared * n, (c,)) for i, (n, c) in enumerate(zip((Y, Z), values, strict=False))]
-    other = [Target("r2", Y * Z, (values[2],)), Target("r3", Z * Z, ("wants_y and h is not None",))]
+    other = [Target("r2", Y * Z, (values[2],)), Target("r3", Z * Z, ((wanted("wants_y"), there("h")),))]
     assert "if g is not None:" in statements([*targets, *other], scope(), {})
-    third = Target("r4", Z, ("wants_z and h is not None",))
+    third = Target("r4", Z, ((wanted("wants_z"), there("h")),))
     assert "if (wants_x or wants_y) and g is not None:" in statements([*targets, third], scope(), {})
-    both = [Target(f"r{i}", shared * n, (c,)) for i, (n, c) in enumerate([(Y, values[2]), (Z, other[1].conditions[0])])]
-    every = statements([*targets, *both, third, Target("r5", Z, ("wants_z",))], scope(), {})
+    both = [Target(f"r{i}", shared * n, (c,)) for i, (n, c) in enumerate([(Y, values[2]), (Z, other[1].cases[0])])]
+    every = statements([*targets, *both, third, Target("r5", Z, ((wanted("wants_z"),),))], scope(), {})
     assert "if (wants_x or wants_y) and (g is not None or h is not None):" in every
 
 

@@ -1,11 +1,15 @@
-"""The bodies of forward, setup_context, backward and jvp, as source lines."""
+"""The bodies of forward, setup_context, backward and jvp."""
 
 from __future__ import annotations
 
+import ast
+from collections.abc import Iterable
+
 from symgrad.compiler.operation import Variant
-from symgrad.targets.literals import tuple_of
+from symgrad.lower.code import Code, any_of, code, constant, name, tuple_of
+from symgrad.lower.program import Assign, Condition, Do, If, Program, Statement, missing, reads, unpacking
 from symgrad.targets.torch.methods.backward import Backward
-from symgrad.targets.torch.methods.common import keepers, reads, unpacking
+from symgrad.targets.torch.methods.common import keepers, needs
 from symgrad.targets.torch.methods.forward import Forward
 from symgrad.targets.torch.methods.jvp import Jvp
 from symgrad.targets.torch.schedule import Target, statements
@@ -16,67 +20,71 @@ __all__ = ["Methods", "keepers"]
 class Methods(Forward, Backward, Jvp):
     """Writes the methods of one operation."""
 
-    def setup_context(self) -> list[str]:
+    def setup_context(self) -> Program:
         """Saves what the plan says, each value only if a wanted gradient needs it."""
         layout = self.layout
         body = self._branches(layout.operation.derivative_body, self._setup)
-        needed = [t for t in layout.differentiable if any(f"needs_{t}" in line for line in body)]
-        lines = []
-        if layout.multiplies:
-            lines.append(f"ctx.autocast = rt.autocast({self._always_given()})")
-        lines += [f"{layout.on_ctx(h)} = {layout.arguments[h]}" for h in layout.hyperparameters_on_ctx]
-        lines += [f"ctx.without_{t} = {layout.arguments[t]} is None" for t in layout.absences_on_ctx]
-        if needed:
-            lines.append(self._needs_line("rt.needs(ctx)", needed))
-        lines += body
+        program: Program = (
+            *(self._autocast() if layout.multiplies else ()),
+            *(Assign(layout.on_ctx(h), name(layout.arguments[h])) for h in layout.hyperparameters_on_ctx),
+            *(Assign(layout.without(t), missing(layout.arguments[t]).code) for t in layout.absences_on_ctx),
+            *self._needs("rt.needs(ctx)", reads(body)),
+            *body,
+        )
         arguments = [layout.arguments[a] for a in layout.argument_names]
         results = [*layout.outputs.values(), *self.residual_names]
         unpacked = [(arguments, "inputs"), *([(results, "outputs")] if len(results) > 1 else [])]
-        return [*(unpacking(names, source, lines) for names, source in unpacked if reads(lines, names)), *lines]
+        read = reads(program)
+        return (*(unpacking(n, code(source), read) for n, source in unpacked if read.intersection(n)), *program)
+
+    def _autocast(self) -> Program:
+        return (Assign(code("ctx.autocast"), code("rt.autocast({0})", self._always_given())),)
 
     def _always_given(self) -> str:
         """A tensor that is never absent."""
         tensors = self.layout.spec.tensors
         return self.layout.arguments[next((t.name for t in tensors if t.default is None), tensors[0].name)]
 
-    def _setup(self, variant: Variant) -> list[str]:
+    def _setup(self, variant: Variant) -> Program:
         layout = self.layout
         scope = self._scope()
-        for name in self.residual_names:
-            scope.names.reserve(name)
+        for residual in self.residual_names:
+            scope.names.reserve(residual)
         # What is without a derivative stands for nothing that has one: neither for an input nor for another output.
         ordered = sorted(layout.spec.outputs, key=lambda o: o.grad)
         named = {variant.outputs[o.name]: layout.outputs[o.name] for o in ordered}
         scope.known |= {form: name for form, name in named.items() if form.op != "sym"}
-        lines, saved = list[str](), list[str]()
+        program, saved = list[Statement](), list[Code]()
         for value in variant.plan.base:
             needed = self._needed_by(value.value, variant)
-            condition = " or ".join(f"needs_{t}" for t in needed)
             own = scope.known.get(value.value)
             if own is None:
-                name = scope.names.for_value(value.value, scope.known)
-                *before, last = statements([Target(name, value.value)], scope, layout.constants)
-                if before:  # parts of it are shared
-                    lines += [f"{name} = None", f"if {condition}:", *(f"    {line}" for line in (*before, last))]
-                    saved.append(name)
+                local = scope.names.for_value(value.value, scope.known)
+                computed = statements([Target(local, value.value)], scope, layout.constants)
+                if len(computed) > 1:  # parts of it are shared
+                    program += [Assign(local, constant(None)), If(any_of([needs(t).code for t in needed]), computed)]
+                    saved.append(name(local))
                     continue
-                own = last.partition(" = ")[2]
-            if set(needed) < set(layout.differentiable) or value.source == "mask":
-                own = f"{own} if {condition} else None"
-            saved.append(own)
+                (last,) = computed
+                assert isinstance(last, Assign)
+                own = last.value
+            partly = set(needed) < set(layout.differentiable) or value.source == "mask"
+            saved.append(_if_any(map(needs, needed) if partly else (), code("{0}", own)))
         residuals = []
         returned = iter(self.residual_names)
-        outputs_ = {form: f"{layout.outputs[name]}.detach()" for name, form in variant.outputs.items()}
+        outputs_ = {form: code("{0}.detach()", layout.outputs[o]) for o, form in variant.outputs.items()}
         for extra in layout.kept(variant):
-            name = outputs_.get(extra.value) or next(returned)
-            condition = " or ".join(self._kept_for(extra, variant))
-            residuals.append(f"{name} if {condition} else None" if condition else name)
+            kept = outputs_.get(extra.value) or name(next(returned))
+            residuals.append(_if_any(self._kept_for(extra, variant), kept))
         outputs = list(layout.outputs.values())
-        shown = tuple_of(outputs) if len(outputs) == 1 or self.residual_names else "outputs"
-        parts = ["ctx", "inputs", shown, *saved]
-        if residuals:
-            parts.append(f"residuals={tuple_of(residuals)}")
+        shown = tuple_of(outputs) if len(outputs) == 1 or self.residual_names else name("outputs")
+        more = [ast.keyword("residuals", tuple_of(residuals))] if residuals else []
         fixed = [layout.outputs[o.name] for o in layout.spec.outputs if not o.grad]
-        if fixed:
-            parts.append(f"fixed={tuple_of(fixed)}")
-        return [*lines, f"rt.save({', '.join(parts)})"]
+        more += [ast.keyword("fixed", tuple_of(fixed))] if fixed else []
+        return (*program, Do(code("rt.save(ctx, inputs, {0}, {1})", shown, [*saved, *more])))
+
+
+def _if_any(conditions: Iterable[Condition], value: Code) -> Code:
+    """A value where one of some conditions holds, or always where there are none; else None."""
+    asked = [c.code for c in conditions]
+    return code("{0} if {1} else None", value, any_of(asked)) if asked else value

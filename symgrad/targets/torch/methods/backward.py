@@ -8,36 +8,36 @@ from dataclasses import replace
 from symgrad.compiler.operation import Variant
 from symgrad.differentiate.symbols import cotangent
 from symgrad.ir.expr import Expr
+from symgrad.lower.code import Code, all_of, any_of, code, constant, source
+from symgrad.lower.program import Assign, If, Program, Return, Statement, With, given, missing, reads, returned
+from symgrad.lower.python import lines
 from symgrad.plan.saving import Saved
-from symgrad.targets.torch.methods.common import Common, only_read
-from symgrad.targets.torch.schedule import Scope, Target, joined, statements
+from symgrad.targets.torch.methods.common import Common, known_name, needs, only_read
+from symgrad.targets.torch.schedule import Case, Scope, Target, statements
 
 
 class Backward(Common):
     """Writes backward."""
 
-    def backward(self) -> list[str]:
+    def backward(self) -> Program:
         """The gradients that are wanted, from the cotangents that are there."""
         return self._whole(self._stored_branches(self._backward))
 
-    def _whole(self, body: list[str]) -> list[str]:
+    def _whole(self, body: Program) -> Program:
         """A body of all variants, with what precedes it."""
         layout = self.layout
         grads = [f"grad_{o.name}" for o in layout.spec.outputs if o.grad]
-        nothing = ", ".join(["None"] * len(layout.argument_names))
-        test = " and ".join(f"{g} is None" for g in grads)
-        lines = [f"if {test}:", f"    return {nothing}"] if grads else []
-        if body in ([f"return {g}"] for g in grads) or body == [f"return {nothing}"]:
+        nothing = returned([None] * len(layout.argument_names))
+        if body in [(returned([g]),) for g in grads] or body == (nothing,):
             return body  # undefined in, undefined out
-        needed = [t for t in layout.differentiable if any(f"needs_{t}" in line for line in body)]
-        if needed and len(layout.differentiable) > 1:
-            lines.append(self._needs_line("ctx.needs_input_grad", needed))
-        lines += self._hyperparameters(body)
+        first = (If(all_of([missing(g).code for g in grads]), (nothing,)),) if grads else ()
+        needed = self._needs("ctx.needs_input_grad", reads(body)) if len(layout.differentiable) > 1 else ()
+        hyperparameters = self._hyperparameters(body)
         if layout.multiplies:
-            body = ["with rt.autocast_as(ctx.autocast):", *(f"    {line}" for line in body)]
-        return [*lines, *body]
+            body = (With(code("rt.autocast_as(ctx.autocast)"), body),)
+        return (*first, *needed, *hyperparameters, *body)
 
-    def _backward(self, variant: Variant) -> list[str]:
+    def _backward(self, variant: Variant) -> Program:
         layout = self.layout
         scope = self._scope(layout.symbols(variant))
         scope.shared = self._in_all_variants(
@@ -46,37 +46,37 @@ class Backward(Common):
         cotangents = self._cotangents()
         if len(cotangents) == 1:  # which is not None then
             name = next(o.name for o in layout.spec.outputs if f"grad_{o.name}" in cotangents)
-            scope.shapes[cotangent(name, variant.formulas[name])] = f"grad_{name}.shape"
-        lines = self._unpack(variant, scope, "rt.saved(ctx)", with_kept=True)
+            scope.shapes[cotangent(name, variant.formulas[name])] = code("{0}.shape", f"grad_{name}")
+        unpacked = self._unpack(variant, scope, "rt.saved(ctx)", with_kept=True)
         kept = layout.kept(variant)
         for saved in variant.plan.base:
             needed = self._needed_by(saved.value, variant)
             if set(needed) < set(layout.differentiable):
-                scope.partly[saved.value] = frozenset(f"needs_{t}" for t in needed)
-        floats = [scope.known[s.value] for s in kept if not s.value.is_boolean]
-        lines += self._widened([*dict.fromkeys([*self._float_names(variant, scope), *floats, *cotangents])])
-        lines += self._recomputed(scope, kept, variant)
-        lines += self._materialised(variant)
+                scope.partly[saved.value] = frozenset(map(needs, needed))
+        floats = [known_name(scope, s.value) for s in kept if not s.value.is_boolean]
+        program = [*self._widened([*dict.fromkeys([*self._float_names(variant, scope), *floats, *cotangents])])]
+        program += self._recomputed(scope, kept, variant)
+        program += self._materialised(variant)
         wanted = self._wanted_tensors(variant)
         many = len(layout.differentiable) > 1
         initial = [f"grad_{t}" for t in wanted]
         if initial and (many or len(cotangents) > 1):
-            lines.append(f"{' = '.join(initial)} = None")
+            program.append(Assign(initial[0], constant(None), tuple(initial[1:])))
         targets = []
         for tensor in wanted:
             targets += self._gradient_targets(tensor, variant, many)
         certain = len(wanted) == len(layout.differentiable)
-        lines += statements(targets, scope, layout.constants, fused=True, certain=certain)
-        lines.append(self._return(variant))
-        return _direct(only_read(lines))
+        program += statements(targets, scope, layout.constants, fused=True, certain=certain)
+        program.append(self._return(variant))
+        return _direct(only_read(unpacked, tuple(program)))
 
-    def _recomputed(self, scope: Scope, kept: Sequence[Saved], variant: Variant) -> list[str]:
+    def _recomputed(self, scope: Scope, kept: Sequence[Saved], variant: Variant) -> Program:
         """The intermediates that are not there, computed again: those for the same gradients in one step."""
-        groups: dict[tuple[tuple[str, ...], tuple[str, ...]], list[Saved]] = {}
+        groups: dict[tuple[Case, Case], list[Saved]] = {}
         for saved in sorted(kept, key=lambda s: s.value.order):
             key = self._readers(saved, variant), self._kept_for(saved, variant)
             groups.setdefault(key, []).append(saved)
-        lines = list[str]()
+        program = list[Statement]()
         pending = list(groups.items())
         for k, ((readers, _), group) in enumerate(pending):
             later = {s.value for _, others in pending[k:] for s in others}
@@ -87,44 +87,47 @@ class Backward(Common):
                 if others and not (readers and set(readers) <= set(others))
             }
             there = {value: known for value, known in scope.known.items() if value not in later}
-            targets = [Target(scope.known[s.value], s.value) for s in group]
+            targets = [Target(known_name(scope, s.value), s.value) for s in group]
             body = statements(targets, replace(scope, known=there, partly={}), self.layout.constants, fused=True)
-            needed = [joined("or", readers)] if readers else []
-            lines += [f"if {joined('and', [*needed, f'{targets[0].name} is None'])}:", *(f"    {b}" for b in body)]
-        return lines
+            needed = [any_of([r.code for r in readers])] if readers else []
+            program.append(If(all_of([*needed, missing(targets[0].name).code]), body))
+        return tuple(program)
 
-    def _materialised(self, variant: Variant) -> list[str]:
+    def _materialised(self, variant: Variant) -> Program:
         """Zeros for cotangents that may be undefined and that an override reads in more than a factor."""
         outputs = [o.name for o in self.layout.spec.outputs]
         read = {s.name for o in variant.overrides.values() for s in o.rest.symbols if s["kind"] == "cotangent"}
         if len(outputs) == 1:
-            return []
-        return [
-            line
-            for k, name in enumerate(outputs)
-            if f"grad_{name}" in read
-            for line in (f"if grad_{name} is None:", f"    grad_{name} = rt.zeros(ctx, {k})")
-        ]
+            return ()
+        grads = {f"grad_{name}": k for k, name in enumerate(outputs)}
+        return tuple(
+            If(missing(g).code, (Assign(g, code("rt.zeros(ctx, {0})", k)),)) for g, k in grads.items() if g in read
+        )
 
     def _gradient_targets(self, tensor: str, variant: Variant, many: bool) -> list[Target]:
         """The statements of one gradient: each contribution in the shape and dtype of the tensor."""
         name = f"grad_{tensor}"
-        want = [f"needs_{tensor}"] if many else []
+        want = (needs(tensor),) if many else ()
         place = self.layout.argument_names.index(tensor)
-        value = f"rt.fit(ctx, {place}, {{value}})"
+
+        def fitted(value: Code) -> Statement:
+            return Assign(name, code("rt.fit(ctx, {0}, {1})", place, value))
+
+        def accumulated(value: Code) -> Statement:
+            return Assign(name, code("rt.accumulate(ctx, {0}, {1}, {2})", place, name, value))
+
         override = variant.overrides.get(tensor)
-        if override is not None and not override.terms:
-            return [Target(name, _without_outer_sum(override.gradient), tuple(want), f"{{target}} = {value}")]
         terms = self._terms(tensor, variant)
-        if len(terms) == 1 and len(self._cotangents()) == 1:
-            return [Target(name, _without_outer_sum(terms[0][1]), tuple(want), f"{{target}} = {value}")]
-        targets = []
-        for output, gradient in terms:
-            condition = " and ".join([*want, f"grad_{output} is not None"] if output else want)
-            template = f"{{target}} = rt.accumulate(ctx, {place}, {{target}}, {{value}})"
-            conditions = (condition,) if condition else ()
-            targets.append(Target(name, _without_outer_sum(gradient), conditions, template))
-        return targets
+        only = override.gradient if override is not None and not override.terms else None
+        if only is None and len(terms) == 1 and len(self._cotangents()) == 1:
+            only = terms[0][1]
+        if only is not None:
+            return [Target(name, _without_outer_sum(only), (want,) if want else (), fitted)]
+        cases = [(*want, *([given(f"grad_{output}")] if output else [])) for output, _ in terms]
+        return [
+            Target(name, _without_outer_sum(gradient), (case,) if case else (), accumulated)
+            for case, (_, gradient) in zip(cases, terms, strict=True)
+        ]
 
     def _terms(self, tensor: str, variant: Variant) -> list[tuple[str | None, Expr]]:
         """What each output contributes to a gradient, and first what several do together."""
@@ -133,16 +136,15 @@ class Backward(Common):
             return list(override.terms.items())
         return [(o, g) for (o, t), g in variant.gradients.items() if t == tensor]
 
-    def _return(self, variant: Variant) -> str:
+    def _return(self, variant: Variant) -> Return:
         layout = self.layout
         wanted = self._wanted_tensors(variant)
-        grads = []
+        grads: list[Code | str | None] = [None] * len(layout.argument_names)
         for k, t in enumerate(layout.spec.tensors):
-            grad = f"grad_{t.name}" if t.name in wanted else "None"
-            summed = t.name in wanted and self._is_accumulated(t.name, variant)
-            grads.append(f"rt.fit(ctx, {k}, {grad})" if summed else grad)
-        found = ", ".join([*grads, *["None"] * (len(layout.argument_names) - len(grads))])
-        return self._once(found) if wanted else f"return {found}"
+            if t.name in wanted:
+                summed = self._is_accumulated(t.name, variant)
+                grads[k] = code("rt.fit(ctx, {0}, {1})", k, f"grad_{t.name}") if summed else f"grad_{t.name}"
+        return self._once(grads) if wanted else returned(grads)
 
     def _is_accumulated(self, tensor: str, variant: Variant) -> bool:
         """Whether a gradient is added up from several cotangents, and rounded last."""
@@ -152,15 +154,18 @@ class Backward(Common):
         return len(self._terms(tensor, variant)) > 1 or len(self._cotangents()) > 1
 
 
-def _direct(lines: list[str]) -> list[str]:
+def _direct(program: Program) -> Program:
     """`name = value` and `return name` as one statement."""
-    *rest, assignment, result = lines if len(lines) > 1 else ["", *lines]
-    name, equals, value = assignment.partition(" = ")
-    if equals and name.isidentifier() and len(value) + len(result) < 90:
-        for pattern in (f"return {name}", f"return {name}, None"):
-            if result == pattern:
-                return [*rest, result.replace(name, value, 1)]
-    return lines
+    *before, last = program
+    match before:
+        case [*rest, Assign(str() as name, value, ())] if len(source(value)) + len(*lines((last,))) < _LONGEST:
+            for results in ([name], [name, None]):
+                if last == returned(results):
+                    return (*rest, returned([value, *results[1:]]))
+    return program
+
+
+_LONGEST = 90  # characters of a value and of its return, which then needs no name
 
 
 def _without_outer_sum(gradient: Expr) -> Expr:

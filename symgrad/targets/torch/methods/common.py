@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import TypeAlias
 
@@ -11,16 +11,17 @@ from symgrad.compiler.operation import Body, Variant, leaves
 from symgrad.ir import expr as ex
 from symgrad.ir.branches import absent
 from symgrad.ir.expr import Expr
+from symgrad.lower.code import Code, code, constant, tuple_of
+from symgrad.lower.program import Assign, Condition, Program, Return, reads, returned, unpacking, wanted
 from symgrad.ops.tensors import data_arguments, is_index
 from symgrad.ops.tensors.shapes import shape_sources
 from symgrad.plan.saving import Saved, read_by
-from symgrad.targets.literals import tuple_of
 from symgrad.targets.torch.conditionals import branches
 from symgrad.targets.torch.layout import Layout
 from symgrad.targets.torch.printer import Printer
 from symgrad.targets.torch.schedule import Scope
 
-Leaf: TypeAlias = Callable[[Variant], "list[str]"]
+Leaf: TypeAlias = "Callable[[Variant], Program]"
 
 
 class Common:
@@ -29,14 +30,14 @@ class Common:
     def __init__(self, layout: Layout) -> None:
         self.layout = layout
 
-    def _branches(self, body: Body, leaf: Leaf, known: Mapping[Expr, str] | None = None) -> list[str]:
-        """The lines of `leaf` under the conditions of each variant, in which `known` names are used first."""
+    def _branches(self, body: Body, leaf: Leaf, known: Mapping[Expr, Code] | None = None) -> Program:
+        """The programs of `leaf` under the conditions of each variant, in which `known` names are used first."""
         names = self.layout.symbols() | dict(known or {})
         return branches(body, leaf, Printer(names, self.layout.constants))
 
-    def _stored_branches(self, leaf: Leaf) -> list[str]:
-        """The lines of `leaf` under the conditions that matter to derivatives, with what was not given from ctx."""
-        known = {absent(t): f"ctx.without_{t}" for t in self.layout.absences_on_ctx}
+    def _stored_branches(self, leaf: Leaf) -> Program:
+        """The programs of `leaf` under the conditions that matter to derivatives; ctx says what was not given."""
+        known = {absent(t): self.layout.without(t) for t in self.layout.absences_on_ctx}
         return self._branches(self.layout.operation.derivative_body, leaf, known)
 
     def _in_all_variants(self, body: Body, forms: Callable[[Variant], Sequence[Expr]]) -> frozenset[Expr]:
@@ -52,7 +53,7 @@ class Common:
         own = frozenset().union(*roots) if self.layout.optional else roots[0].intersection(*roots[1:])
         return frozenset(n for n in common if n in outside and n not in own)
 
-    def _scope(self, symbols: dict[Expr, str] | None = None) -> Scope:
+    def _scope(self, symbols: dict[Expr, str | Code] | None = None) -> Scope:
         known = symbols if symbols is not None else self.layout.symbols()
         return Scope(self.layout.names(), known, lets=self._names_of_forms)
 
@@ -90,10 +91,10 @@ class Common:
         symbols = layout.symbols()
         return [outputs.get(v) or scope.names.for_value(v, symbols, layout.lets) for v in values]
 
-    def _needs_line(self, source: str, tensors: Sequence[str]) -> str:
-        """Unpack which arguments want a derivative, by name; `_` for those that nobody asks about."""
-        layout = self.layout
-        return unpacking([f"needs_{a}" for a in layout.argument_names], source, [f"needs_{t}" for t in tensors])
+    def _needs(self, source: str, read: frozenset[str]) -> Program:
+        """Unpack which arguments want a derivative, by name: those that are read, if any is."""
+        names = [f"needs_{a}" for a in self.layout.argument_names]
+        return (unpacking(names, code(source), read),) if read.intersection(names) else ()
 
     def _wanted_tensors(self, variant: Variant) -> list[str]:
         """The tensors with a gradient other than zero."""
@@ -105,47 +106,45 @@ class Common:
         """The tensors whose gradients read a saved value."""
         return readers(value, variant, self.layout, variant.plan.base)
 
-    def _readers(self, kept: Saved, variant: Variant) -> tuple[str, ...]:
+    def _readers(self, kept: Saved, variant: Variant) -> tuple[Condition, ...]:
         """The conditions under which an intermediate is read; for others its operands need not have been saved."""
         return self._conditions(readers(kept.value, variant, self.layout, variant.plan.saved))
 
-    def _kept_for(self, kept: Saved, variant: Variant) -> tuple[str, ...]:
+    def _kept_for(self, kept: Saved, variant: Variant) -> tuple[Condition, ...]:
         """The conditions under which an intermediate is kept."""
         return self._conditions(keepers(kept, variant, self.layout))
 
-    def _conditions(self, wanted: Sequence[str]) -> tuple[str, ...]:
+    def _conditions(self, tensors: Sequence[str]) -> tuple[Condition, ...]:
         """That one of some gradients is wanted; none if one always is."""
         everyone = self.layout.differentiable
-        return () if len(everyone) < 2 or set(wanted) == set(everyone) else tuple(f"needs_{t}" for t in wanted)
+        return () if len(everyone) < 2 or set(tensors) == set(everyone) else tuple(map(needs, tensors))
 
-    def _mentions(self, lines: Sequence[str], argument: str) -> bool:
-        return any(self.layout.arguments[argument] in line for line in lines)
-
-    def _hyperparameters(self, body: Sequence[str]) -> list[str]:
+    def _hyperparameters(self, body: Program) -> Program:
         """Bring the hyperparameters that a body reads into scope."""
         layout = self.layout
-        read = [h for h in layout.hyperparameters_on_ctx if self._mentions(body, h)]
-        if not read:
-            return []
-        return [f"{', '.join(layout.arguments[h] for h in read)} = {', '.join(map(layout.on_ctx, read))}"]
+        own = {layout.arguments[h]: layout.on_ctx(h) for h in layout.hyperparameters_on_ctx}
+        read = [name for name in own if name in reads(body)]
+        if len(read) > 1:
+            return (Assign(tuple(read), tuple_of([own[name] for name in read])),)
+        return tuple(Assign(name, own[name]) for name in read)
 
     def _cotangents(self) -> list[str]:
         """The cotangents that backward reads."""
         return [f"grad_{o.name}" for o in self.layout.spec.outputs if o.grad]
 
-    def _unpack(self, variant: Variant, scope: Scope, source: str, *, with_kept: bool) -> list[str]:
+    def _unpack(self, variant: Variant, scope: Scope, source: str, *, with_kept: bool) -> Program:
         """Bring the saved values into scope by name."""
         layout = self.layout
         for t in layout.absences_on_ctx:
-            scope.known[absent(t)] = f"ctx.without_{t}"
+            scope.known[absent(t)] = layout.without(t)
         for symbol in [s for s in scope.known if s.tensors and not s.is_differential]:
             del scope.known[symbol]
         for i, tensor in enumerate(layout.spec.tensors):
             if tensor.default is None or layout.symbol(tensor.name) in variant.tensors:
                 symbol = layout.symbol(tensor.name)
-                scope.shapes[symbol] = f"rt.shape(ctx, {i})"
+                scope.shapes[symbol] = code("rt.shape(ctx, {0})", i)
                 if symbol["kind"] == "tensor":  # as it is computed with, where it was not saved and so not widened
-                    scope.dtypes[symbol] = f"torch.promote_types(rt.dtype(ctx, {i}), torch.float32)"
+                    scope.dtypes[symbol] = code("torch.promote_types(rt.dtype(ctx, {0}), torch.float32)", i)
         names = []
         for saved in variant.plan.base:
             local = self._saved_name(saved, variant, scope)
@@ -157,14 +156,12 @@ class Common:
                 if conditions := self._readers(kept, variant):
                     scope.partly[kept.value] = frozenset(conditions)
                 names.append(local)
-        if not names:
-            return []
-        return [f"{', '.join(names) if len(names) > 1 else tuple_of(names)} = {source}"]
+        return (Assign(tuple(names), code(source)),) if names else ()
 
     def _saved_name(self, saved: Saved, variant: Variant, scope: Scope) -> str:
         layout = self.layout
         if saved.source == "input":
-            return layout.symbols()[saved.value]
+            return layout.arguments[saved.value.name]
         fixed = self._fixed(variant)  # which are not what is saved, though they may be of one value
         for name, form in variant.outputs.items():
             if form is saved.value and name not in fixed:
@@ -178,17 +175,17 @@ class Common:
     def _float_names(self, variant: Variant, scope: Scope) -> list[str]:
         values = [s.value for s in variant.plan.base if s.source != "mask" and not is_index(s.value)]
         whole = () if self.layout.wide_slopes else ("int_tensor",)
-        return [scope.known[v] for v in values if v.get("kind") not in ("bool_tensor", *whole)]
+        return [known_name(scope, v) for v in values if v.get("kind") not in ("bool_tensor", *whole)]
 
-    def _widened(self, names: Sequence[str]) -> list[str]:
+    def _widened(self, names: Sequence[str]) -> Program:
         """Widen what a derivative is computed from, as far as it needs that."""
         layout = self.layout
         names = [name for name in names if name not in layout.places.values()]
         if not names:
-            return []
+            return ()
         if layout.mixes and not layout.wide_slopes:
             return alike(names, "float32" if layout.widens_slopes else "bool")
-        return widening(names, "_", layout.wide_slopes) if layout.widens_slopes else []
+        return widening(names, "_", layout.wide_slopes) if layout.widens_slopes else ()
 
     def _is_pointwise(self, variant: Variant) -> bool:
         """Whether the only gradient has its input's shape by itself."""
@@ -198,47 +195,52 @@ class Common:
         pointwise = all(shape_sources(f) == own for f in variant.formulas.values())
         return pointwise and all(shape_sources(o.gradient) <= own for o in variant.overrides.values())
 
-    def _once(self, value: str) -> str:
+    def _once(self, results: Sequence[Code | str | None]) -> Return:
         """The return of a derivative, which may be one that must not be differentiated."""
         spec = self.layout.spec
-        return f"return {value}" if spec.options.double_backward else f'return rt.once("{spec.op}", {value})'
+        if spec.options.double_backward:
+            return returned(results)
+        found = [constant(r) if r is None else r for r in results]
+        return Return(code("rt.once({0}, {1})", constant(spec.op), found))
 
 
-def widening(names: Sequence[str], dtype: str, wide: bool) -> list[str]:
+def needs(tensor: str) -> Condition:
+    """That the gradient of a tensor is wanted."""
+    return wanted(f"needs_{tensor}")
+
+
+def known_name(scope: Scope, value: Expr) -> str:
+    """The local name of a value that has one."""
+    name = scope.known[value]
+    assert isinstance(name, str)
+    return name
+
+
+def widening(names: Sequence[str], dtype: str, wide: bool) -> Program:
     """Widen tensors to float64 if `wide`, else to what they promote to, float32 at least; `dtype` is what to round to,
     or None if they are as they should be.
     """
-    listed = ", ".join(names)
-    return [f"{listed}, {dtype} = {'rt.widen_to_double' if wide else 'rt.widen'}({listed})"]
+    return (Assign((*names, dtype), code("rt.widen_to_double({0})" if wide else "rt.widen({0})", names)),)
 
 
-def alike(names: Sequence[str], least: str) -> list[str]:
+def alike(names: Sequence[str], least: str) -> Program:
     """Give tensors one dtype, no narrower than `least`."""
-    return [f"{', '.join(names)} = rt.alike(torch.{least}, {', '.join(names)})"] if len(names) > 1 else []
+    value = code(f"rt.alike(torch.{least}, {{0}})", names)
+    return (Assign(tuple(names), value),) if len(names) > 1 else ()
 
 
-def reads(lines: Sequence[str], names: Sequence[str]) -> bool:
-    # Not \b: a name may end with a mark that is no letter.
-    return any(re.search(rf"(?<!\w){re.escape(n)}(?!\w)", line) for n in names for line in lines)
-
-
-def unpacking(names: Sequence[str], source: str, lines: Sequence[str]) -> str:
-    """Unpack the names that the lines read; `_` stands for the others."""
-    used = [n if reads(lines, [n]) else "_" for n in names]
-    while len(used) > 2 and used[-1] == "_" and used[-2] == "_":
-        used.pop()
-    if len(used) < len(names):
-        used[-1] = "*_"
-    return f"({used[0]},) = {source}" if len(used) == 1 else f"{', '.join(used)} = {source}"
-
-
-def only_read(lines: list[str]) -> list[str]:
-    """The lines, of which the first may unpack saved values, with `_` for those that the others do not read."""
-    names, equals, source = lines[0].partition(" = ")
-    if not equals or ", " not in names or source not in ("saved", "rt.saved(ctx)"):
-        return lines
-    used = [n if n == "*_" or reads(lines[1:], [n]) else "_" for n in names.split(", ")]
-    return [f"{', '.join(used)} = {source}", *lines[1:]]
+def only_read(unpacked: Program, program: Program) -> Program:
+    """A program after the unpacking of saved values, with `_` for those that it does not read."""
+    read = reads(program)
+    return (
+        *(
+            replace(s, target=tuple(n if n in read else "_" for n in s.target))
+            if isinstance(s, Assign) and isinstance(s.target, tuple) and len(s.target) > 1
+            else s
+            for s in unpacked
+        ),
+        *program,
+    )
 
 
 def keepers(saved: Saved, variant: Variant, layout: Layout) -> list[str]:

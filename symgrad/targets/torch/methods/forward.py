@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from symgrad.compiler.operation import Variant
 from symgrad.ir.expr import Expr, make
 from symgrad.ir.traversal import topological
+from symgrad.lower.code import Code, code
+from symgrad.lower.program import Assign, Program, Return, Statement, returned
 from symgrad.ops.tensors import TENSOR_OPS, is_number
 from symgrad.ops.tensors.shapes import same_shape, shape_sources
 from symgrad.targets.torch.dtypes import Operands, cast, lender, printed, promoted
 from symgrad.targets.torch.methods.common import Common, widening
 from symgrad.targets.torch.schedule import Scope, Target, statements
 
-_ROUND = "rt.narrow({value}, dtype)"
+_ROUND = "rt.narrow({0}, dtype)"
 
 
 @dataclass(frozen=True)
 class _Widening:
-    """The lines that widen the tensors, and the pattern that rounds each output."""
+    """What widens the tensors, and the template that rounds each output."""
 
-    lines: tuple[str, ...]
+    program: Program
     rounding: Mapping[str, str]
 
 
@@ -35,14 +38,14 @@ def viewed(value: Expr) -> Expr:
 class Forward(Common):
     """Writes forward."""
 
-    def forward(self) -> list[str]:
+    def forward(self) -> Program:
         """The formula; with intermediates to keep, they follow the outputs."""
         return self._branches(self.layout.operation.body, self._forward)
 
-    def _forward(self, variant: Variant) -> list[str]:
+    def _forward(self, variant: Variant) -> Program:
         layout = self.layout
         targets: list[Target] = []
-        values: dict[str, str] = {}
+        results: list[Code | str | None] = []
         fixed = self._fixed(variant)
         single = len(variant.outputs) == 1 and not layout.keeps and not fixed
         scope = self._scope(layout.symbols(variant))
@@ -52,34 +55,29 @@ class Forward(Common):
         for name, short in variant.outputs.items():
             local = layout.outputs[name]
             form = _whole(short, variant.formulas[name])
-            repeated = form.args and form in (t.value for t in targets)
-            value = self._complete(form, variant.formulas[name], "{value}.clone()" if repeated else "{value}")
-            if name in fixed:  # compilers may differentiate forward
-                value += ".detach()"
+            repeated = bool(form.args) and form in (t.value for t in targets)
+            # Compilers may differentiate forward: what is marked as without a derivative is detached.
+            finish = [*["{0}.clone()"] * repeated, *["{0}.detach()"] * (name in fixed), widened.rounding[name]]
+            complete = partial(self._complete, form, variant.formulas[name], finish)
             if single:
-                value = widened.rounding[name].replace("{value}", value)
-                targets.append(Target(local, form, template=f"return {value}"))
+                targets.append(Target(local, form, (), complete))
             else:
                 targets.append(Target(local, form))
-                values[name] = value.format(value=local)
+                results.append(complete(code("{0}", local)).value)
         kept = self._kept_names(scope, variant)
-        returned = layout.returned(variant)
-        own = [Target(local, s.value) for local, s in zip(kept, layout.kept(variant), strict=True) if s in returned]
-        lines = [*widened.lines, *statements([*own, *targets], scope, layout.constants)]
+        residuals = layout.returned(variant)
+        own = [Target(local, s.value) for local, s in zip(kept, layout.kept(variant), strict=True) if s in residuals]
+        program = (*widened.program, *statements([*own, *targets], scope, layout.constants))
         if single:
-            return lines
-        results = [widened.rounding[name].format(value=value) for name, value in values.items()]
-        return [
-            *lines,
-            f"return {', '.join([*results, *(t.name for t in own), *['None'] * (layout.keeps - len(own))])}",
-        ]
+            return program
+        return (*program, returned([*results, *(t.name for t in own), *[None] * (layout.keeps - len(own))]))
 
     def _widening(self, variant: Variant, scope: Scope) -> _Widening:
         """How the tensors are widened, and the outputs rounded to their dtypes."""
         layout = self.layout
         names = layout.widened
         if not names:
-            return _Widening((), dict.fromkeys(variant.outputs, "{value}"))
+            return _Widening((), dict.fromkeys(variant.outputs, "{0}"))
         symbols = layout.symbols()
         sources = {name: promoted(formula) for name, formula in variant.formulas.items()}
         present = frozenset().union(*(f.tensors for f in variant.formulas.values()))
@@ -96,39 +94,39 @@ class Forward(Common):
             if lent is not None and not sources[name] and _is_of_truth_values(formula):
                 sources[name] = frozenset({lent})
         if all(operands == everyone.keys() for operands in sources.values()):
-            lines = widening(names, "dtype", layout.wide_values)
-            return _Widening(tuple(lines), dict.fromkeys(variant.outputs, _ROUND))
+            program = widening(names, "dtype", layout.wide_values)
+            return _Widening(program, dict.fromkeys(variant.outputs, _ROUND))
         # What autocast multiplies is of a type of its own: it is rounded only where it was widened.
         test = scope.names.fresh("rounded") if layout.multiplies else "_"
-        lines, locals_ = list[str](), dict[Operands, str]()
-        patterns = dict.fromkeys(variant.outputs, "{value}")
+        dtypes, locals_ = list[Statement](), dict[Operands, str]()
+        patterns = dict.fromkeys(variant.outputs, "{0}")
         condition = f"{test} and " if layout.multiplies else ""
         for name, operands in sources.items():
             if operands and operands not in locals_:
                 local = "dtype" if len(set(sources.values())) == 1 else scope.names.fresh(f"{name}_dtype")
                 locals_[operands] = local
-                lines.append(f"{local} = {printed(operands, symbols)}")
+                dtypes.append(Assign(local, printed(operands, symbols)))
             if operands:
-                patterns[name] = f"rt.narrow({{value}}, {condition}{locals_[operands]})"
-        lines += widening(names, test, layout.wide_values)
-        return _Widening(tuple(lines), patterns)
+                patterns[name] = f"rt.narrow({{0}}, {condition}{locals_[operands]})"
+        return _Widening((*dtypes, *widening(names, test, layout.wide_values)), patterns)
 
-    def _complete(self, form: Expr, formula: Expr, pattern: str) -> str:
-        """The pattern of a result that is a new tensor of the formula's full shape and dtype."""
+    def _complete(self, form: Expr, formula: Expr, finish: Sequence[str], value: Code) -> Return:
+        """The return of a result as a new tensor of the formula's full shape and dtype; `finish` are the templates of
+        what is done with it then."""
         names = self.layout.symbols()
         missing = shape_sources(formula) - shape_sources(form)
-        if missing and all(s.op == "sym" for s in missing):
-            everyone = sorted((names[s] for s in shape_sources(formula)), key=self.layout.tensors.index)
-            return pattern.replace("{value}", f"rt.broadcast({{value}}, {', '.join(everyone)})")
-        if form.op in ("expand", "where"):
-            pattern = pattern.replace("{value}", f"{{value}}{cast(formula, names)}")
         spread = form.op == "expand" and not is_number(form.args[0])
-        if any(map(self._is_shared, _ways(form))):
-            own = "({value})" if form.op == "where" else "{value}"
-            return pattern.replace("{value}", f"{own}.clone()")
-        if spread or form.is_static:
-            return pattern.replace("{value}", "{value}.clone()")
-        return pattern
+        if missing and all(s.op == "sym" for s in missing):
+            local = {names[s] for s in shape_sources(formula)}
+            value = code("rt.broadcast({0}, {1})", value, [t for t in self.layout.tensors if t in local])
+        else:
+            if form.op in ("expand", "where"):
+                value = cast(value, formula, names)
+            if spread or form.is_static or any(map(self._is_shared, _ways(form))):
+                value = code("{0}.clone()", value)
+        for template in finish:
+            value = code(template, value)
+        return Return(value)
 
     def _is_shared(self, form: Expr) -> bool:
         """Whether a value is, or is a view of, an argument or another result."""

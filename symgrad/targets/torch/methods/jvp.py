@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
+from operator import itemgetter
 
 from symgrad.compiler.operation import Variant
 from symgrad.differentiate.modes import is_tensor_op
@@ -10,31 +12,32 @@ from symgrad.differentiate.symbols import tangent
 from symgrad.differentiate.ties import released
 from symgrad.ir.expr import Expr
 from symgrad.ir.traversal import topological
-from symgrad.targets.torch.methods.common import Common, only_read, reads
+from symgrad.lower.code import Code, code, constant
+from symgrad.lower.program import Assign, Augment, Do, If, Program, Statement, With, given, missing, reads, returned
+from symgrad.targets.torch.methods.common import Common, only_read
 from symgrad.targets.torch.schedule import Target, statements
 
 
 class Jvp(Common):
     """Writes jvp."""
 
-    def jvp(self) -> list[str]:
+    def jvp(self) -> Program:
         """The tangents of the outputs from those of the inputs that have one."""
         if not any(o.grad for o in self.layout.spec.outputs):
-            return [f"return {self._returned(['None'] * len(self.layout.spec.outputs))}"]
+            return (returned(self._results([None] * len(self.layout.spec.outputs))),)
         only = self._only_tangent()
         body = self._stored_branches(self._one_tangent if only else self._all_tangents)
-        lines = self._hyperparameters(body)
+        first: Program = ()
         if only:
             # Another tensor, which the output does not depend on, may have the only tangent.
-            nothing = "None" if len(self.layout.spec.tensors) == 1 else "rt.zeros(ctx, 0)"
-            lines = [f"if {only} is None:", f"    return {self._returned([nothing])}", *lines]
-        name = "saved" if reads(body, ["saved"]) else ""
-        body = [f"with rt.primals(ctx){' as saved' if name else ''}:", *(f"    {line}" for line in body)]
-        return [*lines, *body]
+            nothing = None if len(self.layout.spec.tensors) == 1 else code("rt.zeros(ctx, 0)")
+            first = (If(missing(only).code, (returned(self._results([nothing])),)),)
+        name = "saved" if "saved" in reads(body) else ""
+        return (*first, *self._hyperparameters(body), With(code("rt.primals(ctx)"), body, name))
 
-    def _returned(self, tangents: Sequence[str]) -> str:
+    def _results(self, tangents: Sequence[Code | str | None]) -> list[Code | str | None]:
         """What jvp returns: residuals have no tangent."""
-        return ", ".join([*tangents, *["None"] * self.layout.keeps])
+        return [*tangents, *[None] * self.layout.keeps]
 
     def _only_tangent(self) -> str | None:
         """The name of the tangent, where every output of every variant depends on that one alone."""
@@ -45,63 +48,70 @@ class Jvp(Common):
         found = [[t for t, _ in self._tangent_terms(output, v)] for v in layout.variants]
         return f"tangent_{found[0][0]}" if found[0] and all(f == found[0][:1] for f in found) else None
 
-    def _one_tangent(self, variant: Variant) -> list[str]:
+    def _one_tangent(self, variant: Variant) -> Program:
         layout = self.layout
         ((tensor, value),) = self._tangent_terms(layout.spec.outputs[0].name, variant)
         scope = self._scope()
         scope.shared = self._in_all_variants(layout.operation.derivative_body, lambda v: list(v.tangents.values()))
         name = f"tangent_{tensor}"
-        lines = self._unpack(variant, scope, "saved", with_kept=False)
-        lines += self._widened([*self._float_names(variant, scope), name])
-        scope.shapes[tangent(tensor)] = f"{name}.shape"  # it is there
-        lines += self._refusals(variant)
-        own = "{value}.clone()" if value.op == "sym" else "{value}"  # a new tensor
-        target = Target(name, value, template=self._once(self._returned([f"rt.tangent(ctx, {own})"])))
-        return only_read(lines + statements([target], scope, layout.constants, fused=True))
+        unpacked = self._unpack(variant, scope, "saved", with_kept=False)
+        program = (*self._widened([*self._float_names(variant, scope), name]), *self._refusals(variant))
+        scope.shapes[tangent(tensor)] = code("{0}.shape", name)  # it is there
+        own = "rt.tangent(ctx, {0}.clone())" if value.op == "sym" else "rt.tangent(ctx, {0})"  # a new tensor
 
-    def _refusals(self, variant: Variant) -> list[str]:
+        def result(value: Code) -> Statement:
+            return self._once(self._results([code(own, value)]))
+
+        target = Target(name, value, (), result)
+        return only_read(unpacked, (*program, *statements([target], scope, layout.constants, fused=True)))
+
+    def _refusals(self, variant: Variant) -> Program:
         """Forward mode has no meaning for a gradient rule that is not linear in the cotangent."""
-        refused = [t for t in self.layout.differentiable if self._is_refused(t, variant)]
-        return [f'rt.refuse_tangent("{self.layout.spec.op}", "{t}", tangent_{t})' for t in refused]
+        op, refused = self.layout.spec.op, [t for t in self.layout.differentiable if self._is_refused(t, variant)]
+        template = "rt.refuse_tangent({0}, {1}, {2})"
+        return tuple(Do(code(template, constant(op), constant(t), f"tangent_{t}")) for t in refused)
 
     def _is_refused(self, tensor: str, variant: Variant) -> bool:
         override = variant.overrides.get(tensor)
         return override is not None and override.transposed is None
 
-    def _all_tangents(self, variant: Variant) -> list[str]:
+    def _all_tangents(self, variant: Variant) -> Program:
         layout = self.layout
         scope = self._scope()
         scope.shared = self._in_all_variants(layout.operation.derivative_body, lambda v: list(v.tangents.values()))
-        lines = self._unpack(variant, scope, "saved", with_kept=False)
+        unpacked = self._unpack(variant, scope, "saved", with_kept=False)
+        program = list[Statement]()
         names = self._float_names(variant, scope)
         if names:
             if any(is_tensor_op(n) for v in variant.tangents.values() for n in topological(released(v))):
                 names += [f"tangent_{t}" for t in layout.differentiable]  # products want equal dtypes
-            lines += self._widened(names)
-        results, targets, start = [], [], list[str]()
+            program += self._widened(names)
+        results, targets, start = list[Code | str | None](), list[tuple[int, Target]](), list[Statement]()
         for k, output in enumerate(layout.spec.outputs):
             terms = self._tangent_terms(output.name, variant)
             if not output.grad:
-                results.append("None")
+                results.append(None)
                 continue
             if not terms:
-                results.append(f"rt.zeros(ctx, {k})")
+                results.append(code("rt.zeros(ctx, {0})", k))
                 continue
             local = scope.names.fresh(f"tangent_{output.name}")
-            start.append(f"{local} = rt.Sum(ctx{f', {k}' if k else ''})")
+            start.append(Assign(local, code("rt.Sum(ctx, {0})", [constant(k)] if k else [])))
             targets += [
-                Target(local, value, (f"tangent_{tensor} is not None",), "{target} += {value}")
+                (
+                    layout.differentiable.index(tensor),
+                    Target(local, value, ((given(f"tangent_{tensor}"),),), partial(Augment, local)),
+                )
                 for tensor, value in terms
             ]
-            results.append(f"{local}.result()")
+            results.append(code("{0}.result()", local))
         refusals = self._refusals(variant)
         if not targets:
-            return [*refusals, f"return {self._returned(results)}"]
-        lines += [*refusals, *start]
-        targets.sort(key=lambda t: layout.differentiable.index(t.conditions[0].split(" ")[0].removeprefix("tangent_")))
-        certain = len({t.conditions for t in targets}) == len(layout.differentiable)
-        lines += statements(targets, scope, layout.constants, fused=True, certain=certain)
-        return only_read([*lines, self._once(self._returned(results))])
+            return (*refusals, returned(self._results(results)))
+        targets.sort(key=itemgetter(0))
+        certain = len({place for place, _ in targets}) == len(layout.differentiable)
+        sums = statements([t for _, t in targets], scope, layout.constants, fused=True, certain=certain)
+        return only_read(unpacked, (*program, *refusals, *start, *sums, self._once(self._results(results))))
 
     def _tangent_terms(self, output: str, variant: Variant) -> list[tuple[str, Expr]]:
         terms = []

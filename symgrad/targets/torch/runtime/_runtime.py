@@ -462,7 +462,8 @@ def entry(
     compiled = surrogate or traced.apply
     scripted = surrogate or bare.forward  # torch.jit.save refuses a Function
     infer, record = (bare.forward, function) if kernels is None else kernels.serve(function, outputs)
-    direct: Any = super(Function, record).apply  # Function.apply binds a signature: 12 us
+    above: Any = super(Function, record)
+    direct = above.apply  # Function.apply binds a signature: 12 us
     is_compiling = torch.compiler.is_compiling
 
     def call(*args: Any) -> Any:
@@ -523,7 +524,8 @@ def without_residuals(function: Any, outputs: int, residuals: int) -> Any:
 
     # Dynamo gives forward a context as well, unless its signature has as many parameters as there are arguments.
     forward.__signature__ = inspect.signature(own_forward)  # type: ignore[attr-defined]
-    methods = {m.__name__: staticmethod(m) for m in (forward, setup_context, backward, jvp)}
+    own: tuple[Any, ...] = (forward, setup_context, backward, jvp)
+    methods = {m.__name__: staticmethod(m) for m in own}
     members = {"generate_vmap_rule": True, "__module__": function.__module__, "__doc__": function.__doc__}
     return type(function.__name__, (Function,), {**members, **methods})
 
@@ -594,7 +596,7 @@ def once(op: str, *grads: Any) -> Any:
     """Return gradients so that differentiating them raises."""
     if not torch.compiler.is_compiling() and differentiated():
         grads = tuple(None if g is None else _once(g, op) for g in grads)
-    return grads if len(grads) > 1 else grads[0]
+    return grads[0] if len(grads) == 1 else grads
 
 
 class _Once(Function):

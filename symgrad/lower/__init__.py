@@ -1,0 +1,1 @@
+"""From forms and plans to programs: statements as data, which targets print."""
