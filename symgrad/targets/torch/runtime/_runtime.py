@@ -301,8 +301,10 @@ def save(
     derivative.
     """
     own = [r for r in residuals if r is not None]
-    if own or fixed:
-        _mark_fixed(ctx, (*fixed, *own))
+    # While compiling forward returns no residuals, and what is kept of an output is no output.
+    marked = fixed if torch.compiler.is_compiling() else (*fixed, *own)
+    if marked:
+        _mark_fixed(ctx, marked)
     if own:
         kinds = [y.dtype for y in outputs]
         if any(r.dtype not in kinds or r.dtype in _HALF for r in own if r.dtype.is_floating_point):
