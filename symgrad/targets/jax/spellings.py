@@ -13,7 +13,7 @@ _JNP = {
 }
 _SPECIAL = ("digamma", "erf", "erfc", "erfcx", "erfinv", "i0", "i0e", "i1", "i1e", "log_ndtr", "ndtri")
 _SPECIAL_OF_TWO = ("gammainc", "gammaincc", "polygamma", "xlog1py", "xlogy", "zeta")
-_TWO = ("fmod", "logaddexp", "maximum", "minimum", "heaviside", "hypot", "remainder")
+_TWO = ("logaddexp", "maximum", "minimum", "heaviside", "hypot", "remainder", "fmod")
 
 JAX = Spelling(
     name="JAX",
@@ -89,6 +89,7 @@ JAX = Spelling(
         "inverse": "jnp.linalg.inv({0})",
         "solve": "jnp.linalg.solve({0}, {1})",
         "det": "jnp.linalg.det({0})",
+        "cofactor": "jax.grad(lambda m: jnp.linalg.det(m).sum())({0})",
         "logdet": "rt.logdet({0})",
         "logabsdet": "jnp.linalg.slogdet({0})[1]",
         "cholesky": "jnp.linalg.cholesky({0})",

@@ -23,6 +23,8 @@ MLX = Spelling(
         **{name: f"rt.{name}({{0}}, {{1}})" for name in _RUNTIME_OF_TWO},
         **{name: f"mx.{name}({{0}}, {{1}})" for name in ("logaddexp", "maximum", "minimum", "remainder")},
         "atan2": "mx.arctan2({0}, {1})",
+        "remainder": "mx.remainder({0}, {1})",
+        "fmod": "mx.sign({0}) * mx.remainder(mx.abs({0}), mx.abs({1}))",
         "clamp": "mx.clip({0}, {1}, {2})",
         "logsigmoid": "rt.logsigmoid({0})",
         "pow": "{0} ** {1}",
