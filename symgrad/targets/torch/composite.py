@@ -12,12 +12,12 @@ from symgrad.compiler.operation import Operation, Variant
 from symgrad.ir.expr import Expr, make
 from symgrad.ir.traversal import topological, transform
 from symgrad.lower.code import code, name
+from symgrad.lower.conditionals import branches
 from symgrad.lower.program import Program, returned
 from symgrad.lower.python import lines
 from symgrad.ops.functions import BY_AUTOGRAD
 from symgrad.ops.tensors import is_index
 from symgrad.targets.constants import constant_value
-from symgrad.targets.torch.conditionals import branches
 from symgrad.targets.torch.dtypes import cast
 from symgrad.targets.torch.layout import Layout
 from symgrad.targets.torch.printer import Printer

@@ -9,10 +9,10 @@ from symgrad.compiler.operation import Variant
 from symgrad.differentiate.symbols import tangent
 from symgrad.ir import expr as ex
 from symgrad.lower.code import Code, code, constant, joined, name, tuple_of
+from symgrad.lower.conditionals import branches
 from symgrad.lower.program import Assign, Do, Program, Return, Statement, reads, returned
 from symgrad.spec.model import Hyperparameter, Tensor
 from symgrad.targets.literals import quoted
-from symgrad.targets.torch.conditionals import branches
 from symgrad.targets.torch.layout import Layout
 from symgrad.targets.torch.printer import Printer
 from symgrad.targets.torch.schedule import Scope, Target, statements

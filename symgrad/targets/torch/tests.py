@@ -14,6 +14,7 @@ from symgrad.ir.expr import ZERO, Expr
 from symgrad.ir.traversal import topological, transform
 from symgrad.ir.truth import compare, where
 from symgrad.lower.code import Code, code, constant, keyword, tuple_of
+from symgrad.lower.conditionals import branches
 from symgrad.lower.program import Assign, Program, Return, reads
 from symgrad.lower.python import lines
 from symgrad.ops.functions import FUNCTIONS
@@ -26,7 +27,6 @@ from symgrad.targets.formatting import format_python
 from symgrad.targets.literals import quoted
 from symgrad.targets.torch import dispatch, docs, samples
 from symgrad.targets.torch.composite import composite
-from symgrad.targets.torch.conditionals import branches
 from symgrad.targets.torch.dtypes import floated_in, is_choice_of_numbers, promoted
 from symgrad.targets.torch.figures import figures
 from symgrad.targets.torch.imports import test_imports
