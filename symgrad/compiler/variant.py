@@ -209,10 +209,10 @@ def _second(
     chosen: Plan,
     roots: Roots,
 ) -> Second:
-    """The second derivatives, which fused passes alone need."""
+    """The second derivatives, which fused passes alone need, where they serve every call."""
     options = program.spec.options
-    if not (options.fused and options.double_backward):
-        return Second()
+    if not (options.kernels == "all" and options.double_backward):
+        return Second(missing="kernels: all has them" if options.kernels == "auto" else "")
     totals = total_gradients(program, differentiable, derived, chosen)
     shaped = {program.cotangents[o]: make("expand", cotangent(o), root) for o, root in differentiable.items()}
     overridden = {t: bench.recognise(roots[f"grad of {t}"])[0] for t in program.gradients}

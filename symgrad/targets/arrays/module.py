@@ -17,7 +17,7 @@ from symgrad.lower.python import lines
 from symgrad.resources import environment
 from symgrad.targets.arrays import docs
 from symgrad.targets.arrays.layout import Layout
-from symgrad.targets.arrays.rules import Rule, described, pulled, pushed
+from symgrad.targets.arrays.rules import Rule, described, is_light, pulled, pushed
 from symgrad.targets.arrays.signature import checks, signature
 from symgrad.targets.arrays.spelling import Spelling
 from symgrad.targets.constants import constant_value
@@ -91,7 +91,7 @@ def render_module(operation: Operation, framework: Framework) -> str:
         "summary": docs.function_docstring(layout, docs.notes(layout, framework.fixed)),
         "checks": checks(layout, runtime_name),
         "call": ", ".join([*(t.name for t in spec.tensors), *layout.hyperparameters]),
-        "options": _options(layout, framework),
+        "options": _options(layout, framework, cuts),
         "arguments": ", ".join([*arrays, *values]),
         "value": lines(value),
         "rule": rule,
@@ -141,11 +141,14 @@ def _imports(framework: Framework, read: Iterable[str], runtimes: Mapping[str, s
     ]
 
 
-def _options(layout: Layout, framework: Framework) -> str:
-    """How the runtime makes the operation: the number of hyperparameters, and whether values are computed again."""
+def _options(layout: Layout, framework: Framework, cuts: Mapping[int, Sequence[Expr]]) -> str:
+    """How the runtime makes the operation: the number of hyperparameters, and what is computed again."""
     options = [f"hyperparameters={len(layout.values)}"] if layout.values else []
-    everything = layout.spec.options.save == "speed" and framework.keeps and layout.is_linear
-    return ", ".join([*options, *(["recompute=False"] if everything else [])])
+    if framework.keeps and layout.is_linear:
+        light = all(is_light(layout, v, cuts[id(v)]) for v in layout.variants)
+        recompute = "nothing" if layout.spec.options.save == "speed" else "widened" if light else ""
+        options += [f'recompute="{recompute}"'] if recompute else []
+    return ", ".join(options)
 
 
 def _residuals(layout: Layout, rule: Rule) -> str:

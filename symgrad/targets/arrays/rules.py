@@ -15,11 +15,12 @@ from symgrad.lower.code import Code, code, constant, name, tuple_of
 from symgrad.lower.conditionals import branches
 from symgrad.lower.program import Assign, Do, Program, Return, Statement, reads
 from symgrad.lower.python import lines
+from symgrad.ops.tensors import data_arguments
 from symgrad.parse.formula import formula
 from symgrad.targets.arrays.layout import Layout
 from symgrad.targets.arrays.schedule import Target, statements
 
-__all__ = ["Rule", "described", "pulled", "pushed"]
+__all__ = ["Rule", "described", "is_light", "pulled", "pushed"]
 
 
 @dataclass(frozen=True)
@@ -137,6 +138,22 @@ def _gradients(layout: Layout, variant: Variant) -> Program:
 def _widened(layout: Layout, variant: Variant, names: Sequence[str]) -> Statement:
     """The statement that brings what is read to the dtype of the arithmetic."""
     return Assign((*names, "_"), code(f"rt.{layout.widening(variant, slopes=True)}({{0}})", names))
+
+
+def is_light(layout: Layout, variant: Variant, cut: Sequence[Expr]) -> bool:
+    """Whether a rule by tangents computes nothing of the values that it keeps but what is linear in the tangents.
+
+    Then there is nothing to compute again, where no value is brought to another dtype or shape.
+    """
+    kept = {*cut, *(layout.symbol(t.name) for t in layout.spec.tensors)}
+    if variant.wide_slopes or layout.spec.options.accumulate == "same":
+        return False
+    for node in topological(*(form for _, _, form in layout.tangent_terms(variant))):
+        if node.is_differential:
+            fixed = [a for a in data_arguments(node) if a.tensors and not a.is_differential]
+            if not kept.issuperset(fixed) or len(fixed) > 1 or node.op == "where":  # whose zeros JAX keeps
+                return False
+    return True
 
 
 def described(layout: Layout, variant: Variant, value: Expr) -> str:

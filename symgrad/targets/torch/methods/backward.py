@@ -80,6 +80,12 @@ class Backward(Common):
         pending = list(groups.items())
         for k, ((readers, _), group) in enumerate(pending):
             later = {s.value for _, others in pending[k:] for s in others}
+            later |= {  # what may be absent where this group is wanted
+                s.value
+                for (others, _), own in pending[:k]
+                for s in own
+                if others and not (readers and set(readers) <= set(others))
+            }
             there = {value: known for value, known in scope.known.items() if value not in later}
             targets = [Target(known_name(scope, s.value), s.value) for s in group]
             body = statements(targets, replace(scope, known=there, partly={}), self.layout.constants, fused=True)
