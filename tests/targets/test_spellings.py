@@ -13,11 +13,10 @@ from symgrad.targets.mlx.spellings import MLX
 from symgrad.targets.torch.fusions import SPELLING as FUSED
 from symgrad.targets.triton.spellings import SPELLINGS as TRITON
 
-ARRAYS = [text for s in (JAX, MLX) for table in (s.functions, s.operations, s.differentiated) for text in table.values()]
 TABLES = {
     "torch": [*(row.torch for row in (*FUNCTIONS.values(), *TENSOR_OPS.values())), *FUSED.values()],
     "python": [row.python for row in FUNCTIONS.values()],
-    "arrays": ARRAYS,
+    "arrays": [t for s in (JAX, MLX) for own in (s.functions, s.operations, s.differentiated) for t in own.values()],
     "cpp": [text for row in CPP.values() for text in (row.lanes, row.number)],
     "triton": [row.text for row in TRITON.values()],
 }

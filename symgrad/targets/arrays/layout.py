@@ -11,6 +11,7 @@ from symgrad.compiler.operation import Operation, Variant
 from symgrad.ir.branches import absent
 from symgrad.ir.expr import Expr, make
 from symgrad.lower.code import Code, code
+from symgrad.lower.naming import Names
 from symgrad.lower.program import Assign, Program, Return, Statement, missing, returned
 from symgrad.ops.tensors import data_arguments, is_index
 from symgrad.ops.tensors.shapes import shape_sources
@@ -18,7 +19,6 @@ from symgrad.spec import Spec
 from symgrad.targets.arrays.printer import Printer
 from symgrad.targets.arrays.schedule import Scope, Target, statements
 from symgrad.targets.arrays.spelling import Spelling
-from symgrad.targets.naming import Names
 
 __all__ = ["Layout"]
 

@@ -10,10 +10,10 @@ from symgrad.accuracy.machine import machine, machine_form
 from symgrad.ir.expr import Expr
 from symgrad.ir.traversal import topological
 from symgrad.lower.code import Code, code, source
+from symgrad.lower.naming import Names
 from symgrad.lower.program import Assign, If, Program, Statement, given
 from symgrad.ops.tensors import data_arguments, is_number
 from symgrad.targets.arrays.printer import Printer
-from symgrad.targets.naming import Names
 
 __all__ = ["Scope", "Target", "statements"]
 
