@@ -142,7 +142,9 @@ def _value(chance: random.Random, size: int, leaves: tuple[str, ...]) -> str:
     if way == 3:
         number = chance.choice(_SCALARS)
         text = part()
-        return chance.choice((f"({number} {chance.choice('+-*/')} {text})", f"({text} {chance.choice('+-*')} {number})"))
+        return chance.choice(
+            (f"({number} {chance.choice('+-*/')} {text})", f"({text} {chance.choice('+-*')} {number})")
+        )
     if way == 4:
         condition = f"{part()} {chance.choice(('<', '>=', '>', '<=', '=='))} {chance.choice(('0', part()))}"
         condition = chance.choice((condition, condition, f"({condition}) & flag", "flag"))

@@ -76,11 +76,12 @@ def statements(
     """A program that computes the targets in order, given the values that `scope` knows.
 
     Shared values are computed once, before their first use, in all cases of their uses. `fused` uses torch's one-pass
-    operations, as derivatives do; formulas are left as they read. Of the cases of all targets together at least one
+    operations and functions that autograd differentiates, as derivatives do; formulas are left as they read. Of the cases of all targets together at least one
     holds, if that is `certain`.
     """
     schedule = _scheduled(targets, scope, fused=fused, certain=certain)
-    printers = [schedule.printer(place, constants, scope) for place in range(len(schedule.sequence))]
+    places = range(len(schedule.sequence))
+    printers = [schedule.printer(place, constants, scope, differentiable=fused) for place in places]
     values = schedule.written(printers)
     return _grouped(schedule.blocks(values), [c for t in targets for c in t.cases], certain)
 
@@ -107,7 +108,7 @@ class _Schedule:
     everyone: frozenset[Case]
     together: Mapping[Expr, tuple[Expr, ...]]
 
-    def printer(self, place: int, constants: dict[Expr, str], scope: Scope) -> Printer:
+    def printer(self, place: int, constants: dict[Expr, str], scope: Scope, *, differentiable: bool) -> Printer:
         """A printer with the names that surely have a value at a place of the sequence."""
         node, target = self.sequence[place]
         cases = self.users[node] if target is None else frozenset(target.cases) or None
@@ -116,7 +117,7 @@ class _Schedule:
         surely |= {n: self.names[n] for n in before if _covers(self.users.get(n), cases, self.everyone)}
         there = {n: name for n, name in self.given.items() if n.is_differential and _is_given(name, cases)}
         shapes = {**{n: code("{0}.shape", name) for n, name in there.items()}, **scope.shapes}
-        return Printer(surely, constants, shapes, scope.dtypes)
+        return Printer(surely, constants, shapes, scope.dtypes, differentiable=differentiable)
 
     def written(self, printers: Iterable[Printer]) -> list[Code]:
         """The code of each value in the sequence."""
