@@ -138,6 +138,13 @@ def hyperparameter(op: str, name: str, value: Any, kind: type) -> Any:
     raise TypeError(f"{op}: {name} must be of type {kind.__name__}, not {value!r}")
 
 
+def seed(op: str, name: str, value: Any) -> Any:
+    """Return a seed: a number as it is, or one that a generator draws. Raises TypeError for another type."""
+    if isinstance(value, torch.Generator):
+        return int(torch.randint(2**62, (), generator=value, device=value.device))
+    return hyperparameter(op, name, value, int)
+
+
 def rank(value: Any) -> int:
     """Return the number of dimensions of a tensor."""
     count: int = value.dim()
@@ -868,14 +875,12 @@ def cofactor(x: Tensor) -> Tensor:
         return torch.zeros_like(x)
     factors, order = torch.linalg.lu_factor_ex(x)[:2]
     pivots = factors.diagonal(dim1=-2, dim2=-1)
-    largest = factors.detach().abs().amax((-2, -1)).unsqueeze(-1)
+    largest = factors.abs().amax((-2, -1)).unsqueeze(-1)
     least = torch.finfo(x.dtype).eps * torch.where(largest == 0, 1, largest)
-    raised = torch.where(pivots.abs() < least, torch.where(pivots < 0, -least, least), pivots)
-    swaps = (order != torch.arange(1, x.shape[-1] + 1, device=x.device)).sum(-1)
-    size = raised.prod(-1) * (1 - 2 * (swaps % 2))
-    unit = torch.eye(x.shape[-1], dtype=x.dtype, device=x.device).expand(x.shape)
-    inverse = torch.linalg.lu_solve(factors + torch.diag_embed(raised - pivots), order, unit)
-    return size[..., None, None] * inverse.mT
+    missing = torch.where(pivots.abs() < least, torch.where(pivots < 0, -least, least) - pivots, 0)
+    permutation, lower, _ = torch.lu_unpack(factors, order)
+    close = x + permutation @ (lower * missing.unsqueeze(-2))
+    return torch.linalg.det(close)[..., None, None] * torch.linalg.inv(close).mT
 
 
 _GOLDEN, _FIRST, _SECOND = -0x61C8864680B583EB, -0x40A7B892E31B1A47, -0x6B2FB644ECCEEE15  # as signed integers
