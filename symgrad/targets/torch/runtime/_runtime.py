@@ -866,6 +866,17 @@ def scan_back(decay: Tensor, x: Tensor, dim: int) -> Tensor:
     return scan(shift(decay, dim, -1).flip(dim), x.flip(dim), dim).flip(dim)
 
 
+def det(x: Tensor) -> Tensor:
+    """Return the determinant; torch's own loses terms of its derivatives in nested forward mode."""
+    factors, order = torch.linalg.lu_factor_ex(x)[:2]
+    return _of_pivots(factors.diagonal(dim1=-2, dim2=-1), order)
+
+
+def _of_pivots(pivots: Tensor, order: Tensor) -> Tensor:
+    places = torch.arange(1, pivots.shape[-1] + 1, device=pivots.device)
+    return pivots.prod(-1) * (1 - 2 * ((order != places).sum(-1) % 2))
+
+
 def cofactor(x: Tensor) -> Tensor:
     """Return the derivative of ``det``, of matrices without an inverse too.
 
@@ -880,7 +891,7 @@ def cofactor(x: Tensor) -> Tensor:
     missing = torch.where(pivots.abs() < least, torch.where(pivots < 0, -least, least) - pivots, 0)
     permutation, lower, _ = torch.lu_unpack(factors, order)
     close = x + permutation @ (lower * missing.unsqueeze(-2))
-    return torch.linalg.det(close)[..., None, None] * torch.linalg.inv(close).mT
+    return _of_pivots(pivots + missing, order)[..., None, None] * torch.linalg.inv(close).mT
 
 
 _GOLDEN, _FIRST, _SECOND = -0x61C8864680B583EB, -0x40A7B892E31B1A47, -0x6B2FB644ECCEEE15  # as signed integers
