@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from symgrad.accuracy.evaluate import FLOAT32, Environment
 from symgrad.accuracy.machine import machine
-from symgrad.accuracy.simulate import simulate
+from symgrad.accuracy.simulate import Simulation
 from symgrad.differentiate.modes import local_partials
 from symgrad.ir import expr as ex
 from symgrad.ir.expr import Expr
@@ -21,26 +22,27 @@ def guard(root: Expr, points: Sequence[Environment]) -> Expr:
     `where` alone hides a dead branch from the value, but the derivative of the result would multiply its 0 by inf.
     """
     guarded: dict[Expr, Expr] = {}
+    values = Simulation(points, FLOAT32)
     for node in topological(root):
         args = [guarded[a] for a in node.args]
         if node.op == "where" and node.args[0].tensors:
             condition = args[0]
-            args[1] = _guard_branch(args[1], condition, True, points)
-            args[2] = _guard_branch(args[2], condition, False, points)
+            args[1] = _guard_branch(args[1], condition, True, values)
+            args[2] = _guard_branch(args[2], condition, False, values)
         guarded[node] = rebuild(node, args)
     return guarded[root]
 
 
-def _guard_branch(branch: Expr, condition: Expr, taken: bool, points: Sequence[Environment]) -> Expr:
+def _guard_branch(branch: Expr, condition: Expr, taken: bool, values: Simulation) -> Expr:
     mapped: dict[Expr, Expr] = {}
     for node in topological(branch):
         args = [mapped[a] for a in node.args]
         safe = _safe_argument(node)
-        if safe is not None and _can_fail(node, condition, taken, points):
+        if safe is not None and _can_fail(node, condition, taken, values):
             k = 0 if node.op == "pow" else len(args) - 1
             bounded = _bounded(args[k], condition, taken)
             trial = rebuild(node, (*args[:k], bounded, *args[k + 1 :]))
-            if bounded is args[k] or _can_fail(trial, condition, taken, _with_bounds(points, condition)):
+            if bounded is args[k] or _can_fail(trial, condition, taken, _with_bounds(values, condition)):
                 bounded = where(condition, args[k], safe) if taken else where(condition, safe, args[k])
             args[k] = bounded
         mapped[node] = rebuild(node, args)
@@ -69,12 +71,13 @@ def _bounded(argument: Expr, condition: Expr, taken: bool) -> Expr:
 _SIDES = {"lt": True, "le": True, "gt": False, "ge": False}  # whether the variable is below where it holds
 
 
-def _with_bounds(points: Sequence[Environment], condition: Expr) -> list[Environment]:
-    """The points, and those where the variable of a condition is at its bound."""
+def _with_bounds(values: Simulation, condition: Expr) -> Simulation:
+    """The values at the points, and at those where the variable of a condition is at its bound."""
     variable, bound = condition.args
     if variable.op != "sym" or bound.number is None:
-        return list(points)
-    return [*points, *({**p, variable: float(bound.number)} for p in points[:4])]
+        return values
+    added = [{**p, variable: float(bound.number)} for p in values.points[:4]]
+    return Simulation([*values.points, *added], FLOAT32)
 
 
 def may_need_guard(node: Expr) -> bool:
@@ -94,14 +97,13 @@ def _safe_argument(node: Expr) -> Expr | None:
     return ex.num(row.safe) if row is not None and row.safe is not None else None
 
 
-def _can_fail(node: Expr, condition: Expr, taken: bool, points: Sequence[Environment]) -> bool:
+def _can_fail(node: Expr, condition: Expr, taken: bool, values: Simulation) -> bool:
     """Whether the function or its slope is non-finite at some point where the branch is dead."""
-    probes = machine([condition, node, *local_partials(node)])
-    for point in points:
-        try:
-            holds, *values = simulate(probes, point, FLOAT32)
-        except KeyError:  # reads the result of a tensor operation, which points do not give
-            return True
-        if bool(holds) != taken and any(not abs(v) < float("inf") for v in values if not isinstance(v, bool)):
-            return True
-    return False
+    if not values.points:
+        return False
+    try:
+        holds, *columns = map(values, machine([condition, node, *local_partials(node)]))
+    except KeyError:  # reads the result of a tensor operation, which points do not give
+        return True
+    dead = [k for k, taking in enumerate(holds) if bool(taking) != taken]
+    return any(not abs(column[k]) < math.inf for column in columns for k in dead if not isinstance(column[k], bool))

@@ -219,9 +219,7 @@ ROWS = (
         saves="xy",
         definition=_norm,
     ),
-    TensorOp(
-        "cdist", operands=("x1", "x2"), attributes=(Attribute("p", "order", 2),), floats=True, definition=_cdist
-    ),
+    TensorOp("cdist", operands=("x1", "x2"), attributes=(Attribute("p", "order", 2),), floats=True, definition=_cdist),
 )
 
 

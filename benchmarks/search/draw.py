@@ -1,0 +1,178 @@
+"""Formulas drawn at random from the tables of functions and tensor operations."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+
+from symgrad.ops.functions import FUNCTIONS
+from symgrad.spec import Spec, parse_spec
+
+__all__ = ["NAMES", "Drawn", "draw"]
+
+NAMES = sorted(n for n, row in FUNCTIONS.items() if not row.internal)
+
+# Arguments that are numbers, or that a function has no derivative in.
+_CALLS = {
+    "polygamma": ("polygamma(1, {0})", "polygamma(2, {0})"),
+    "gammainc": ("gammainc(1.5, {0})", "gammainc(a, {0})"),
+    "gammaincc": ("gammaincc(1.5, {0})", "gammaincc(a, {0})"),
+    "lowergamma": ("lowergamma(2.5, {0})",),
+    "uppergamma": ("uppergamma(2.5, {0})",),
+    "zeta": ("zeta(1.5 + {0})",),
+    "root": ("root({0}, 3)", "root({0}, 2)"),
+    "besselj": ("besselj(0, {0})", "besselj(1, {0})"),
+    "bessely": ("bessely(0, {0})", "bessely(1, {0})"),
+    "besseli": ("besseli(0, {0})", "besseli(1, {0})"),
+    "besselk": ("besselk(0, {0})", "besselk(1, {0})"),
+    "clamp": ("clamp({0}, -0.7, 0.9)", "clamp({0}, min={1})", "clamp({0}, max=a)", "clamp({0}, -1, {1})"),
+    "threshold": ("threshold({0}, 0.5, 2)",),
+    "pow": ("pow({0}, n)", "(1 + ({0})**2)**{1}", "({0})**2", "({0})**3", "({0})**-1", "(0.5 + abs({0}))**a", "2**{0}"),
+    "leaky_relu": ("leaky_relu({0})", "leaky_relu({0}, 0.2)"),
+    "elu": ("elu({0})", "elu({0}, a)"),
+    "celu": ("celu({0})", "celu({0}, a)"),
+    "softplus": ("softplus({0})", "softplus(a*{0})/a"),
+    "hardtanh": ("hardtanh({0})", "hardtanh({0}, -2, 0.5)"),
+    "softshrink": ("softshrink({0})", "softshrink({0}, a)"),
+    "logit": ("logit(sigmoid({0}))", "logit({0})"),
+    "round": ("round({0})",),
+}
+_DEFINED_BY = {"binomial", "factorial", "gamma", "beta", "lbeta"}  # of positive arguments alone
+
+_REDUCTIONS = ("sum", "mean", "amax", "amin", "logsumexp", "var", "std", "norm", "prod")
+_ALONG = ("softmax({0}, dim=-1)", "log_softmax({0}, dim=-1)", "cumsum({0}, dim=-1)", "cummax({0}, dim=-1).values")
+_MOVING = (
+    *("flip({0}, [-1])", "roll({0}, 1, -1)", "sort({0}, dim=-1).values", "tril({0})", "triu({0}, 1)"),
+    *("sum({0}, dim=0, keepdim=True)", "max({0}, dim=-1, keepdim=True).values", "pad({0}[:, 1:], [1, 0])"),
+    *("({0} @ {1}.mT) @ {1}", "einsum('bi,bj->bj', {0}, {1})", "cumsum(flip({0}, [0]), dim=0)", "{0}.T.T"),
+    *("cat([{0}, {1}], dim=-1)[:, ::2]", "stack([{0}, {1}], dim=0)[0]", "chunk({0} + 0*{1}, 1, dim=-1)[0]"),
+    *("norm({0}, p=oo, dim=-1, keepdim=True)", "norm({0}, p=1, dim=-1, keepdim=True)", "outer({0}[:, 0], {1}[0])"),
+)
+_SCALARS = ("0", "1", "-1", "2", "0.5", "-0.5", "1/3", "3", "1e-3", "10", "pi")
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A formula, what it is of, and the seed that draws it again."""
+
+    seed: int
+    kind: str  # pointwise, rows or whole
+    formula: str
+    let: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def op(self) -> str:
+        return f"found_{self.seed}"
+
+    @property
+    def text(self) -> str:
+        """The spec in YAML, with the hyperparameters that the formula reads."""
+        whole = " ".join([self.formula, *self.let.values()])
+        words = set(_words(whole))
+        shape = {"pointwise": "", "rows": "{shape: [B, N]}", "whole": "{shape: [B, N]}"}[self.kind]
+        tensors = {"x": shape, "w": shape, "v": "{shape: [N]}" if self.kind != "pointwise" else ""}
+        own = {t: s for t, s in tensors.items() if t in words} or {"x": shape}
+        lines = [f"op: {self.op}", f"tensors: {{{', '.join(f'{t}: {s}' for t, s in own.items())}}}"]
+        known = {"a": "{type: float, default: 0.75, domain: '(0, oo)'}", "n": "{type: int, default: 2}", "flag": "true"}
+        numbers = [f"{h}: {value}" for h, value in known.items() if h in words]
+        if numbers:
+            lines.append(f"hyperparameters: {{{', '.join(numbers)}}}")
+        if self.let:
+            lines.append(f"let: {{{', '.join(f'{n}: {_quoted(t)}' for n, t in self.let.items())}}}")
+        return "\n".join([*lines, f"outputs: {{y: {_quoted(self.formula)}}}"]) + "\n"
+
+    @property
+    def spec(self) -> Spec:
+        return parse_spec(self.text)
+
+
+def _quoted(text: str) -> str:
+    return '"' + text + '"'
+
+
+def _words(text: str) -> list[str]:
+    return "".join(c if c.isalnum() or c == "_" else " " for c in text).split()
+
+
+def draw(seed: int) -> Drawn:
+    """The formula of a seed: mostly small, for faults are, and one that is small is compiled fast."""
+    chance = random.Random(seed)
+    kind = chance.choice(("pointwise", "pointwise", "pointwise", "rows", "rows", "whole"))
+    size = chance.choice((1, 1, 2, 2, 2, 3, 3, 4, 6))
+    let: dict[str, str] = {}
+    if chance.random() < 0.2:  # a node that several others read
+        let["u"] = _value(chance, size // 2, ("x", "w"))
+    leaves = ("x", "x", "w", "v", *let, *let)
+    value = _value(chance, size, leaves)
+    if kind == "rows":
+        value = _rows(chance, value, leaves)
+    elif kind == "whole":
+        value = chance.choice(_MOVING).format(f"({value})", f"({_value(chance, 1, leaves)})")
+        value = chance.choice(("{0}", "{0}", "sum({0})", "{0} * w")).format(value)
+    if "u" not in _words(value):
+        let = {}
+    return Drawn(seed, kind, value, let)
+
+
+def _rows(chance: random.Random, value: str, leaves: tuple[str, ...]) -> str:
+    way = chance.randrange(5)
+    name = chance.choice(_REDUCTIONS)
+    if way == 0:
+        return f"{name}({value}, dim=-1)"
+    if way == 1:
+        return f"({value}) * {name}({_value(chance, 1, leaves)}, dim=-1, keepdim=True)"
+    if way == 2:
+        return f"({value}) {chance.choice('-/+')} {name}({value}, dim=-1, keepdim=True)"
+    if way == 3:
+        return f"{chance.choice(('sum', 'mean', name))}({value})"
+    return chance.choice(_ALONG).format(value) + chance.choice(("", f" * ({_value(chance, 1, leaves)})"))
+
+
+def _value(chance: random.Random, size: int, leaves: tuple[str, ...]) -> str:
+    """A value of about so many operations."""
+    if size <= 0:
+        return chance.choice(leaves)
+
+    def part() -> str:
+        return _value(chance, chance.randrange(size), leaves)
+
+    way = chance.randrange(12)
+    if way < 3:
+        return f"({part()} {chance.choice('+-*/')} {part()})"
+    if way == 3:
+        number = chance.choice(_SCALARS)
+        text = part()
+        return chance.choice(
+            (f"({number} {chance.choice('+-*/')} {text})", f"({text} {chance.choice('+-*')} {number})")
+        )
+    if way == 4:
+        condition = f"{part()} {chance.choice(('<', '>=', '>', '<=', '=='))} {chance.choice(('0', part()))}"
+        condition = chance.choice((condition, condition, f"({condition}) & flag", "flag"))
+        return f"where({condition}, {part()}, {part()})"
+    if way == 5:
+        return f"({chance.choice(('a', 'n'))} {chance.choice('*+')} {part()})"
+    return _call(chance, part)
+
+
+def _call(chance: random.Random, part: object) -> str:
+    assert callable(part)
+    name = chance.choice(NAMES)
+    row = FUNCTIONS[name]
+    if name in _CALLS:
+        return chance.choice(_CALLS[name]).format(part(), part())
+    arguments = [part() for _ in range(row.required)]
+    if chance.random() < 0.85:  # else wherever it leads
+        low, high = row.domain
+        if name in _DEFINED_BY:
+            arguments = [f"(0.5 + abs({a}))" for a in arguments]
+        elif (low, high) == (-1, 1):
+            arguments[-1] = f"tanh({arguments[-1]})"
+        elif (low, high) == (0, 1):
+            arguments[-1] = f"sigmoid({arguments[-1]})"
+        elif low == 1:
+            arguments[-1] = f"(1 + abs({arguments[-1]}))"
+        elif low == -1:
+            arguments[-1] = f"expm1({arguments[-1]})"
+        elif low == 0:
+            arguments[-1] = chance.choice(("abs({})", "exp({})", "(0.5 + ({})**2)")).format(arguments[-1])
+    return f"{name}({', '.join(arguments)})"

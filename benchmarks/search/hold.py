@@ -1,0 +1,376 @@
+"""Holding a generated module to its formula: values and derivatives, of eager bodies and of passes, at chosen points."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import ModuleType
+from typing import Any
+from unittest import mock
+
+import mpmath as mp
+import torch
+from torch import Tensor
+from torch.autograd import forward_ad
+
+from benchmarks.search.draw import Drawn
+from benchmarks.search.passes import interpret
+from symgrad.accuracy.candidates import Candidate, Choice
+from symgrad.accuracy.choose import directed
+from symgrad.accuracy.evaluate import Exact, Table
+from symgrad.accuracy.measure import Score
+from symgrad.compiler import workbench
+from symgrad.compiler.compile import compile_operation
+from symgrad.compiler.operation import Operation, leaves
+from symgrad.importing import import_generated
+from symgrad.ir.expr import Expr
+from symgrad.parse import parse_formulas
+from symgrad.targets.cpp.language import CPP
+from symgrad.targets.fused.binding import Fused, fused
+from symgrad.targets.torch.composite import load_composite
+from symgrad.targets.torch.layout import Layout
+from symgrad.targets.torch.module import render_module
+from symgrad.targets.torch.shared import shared_files
+
+__all__ = ["Difference", "Made", "differences"]
+
+_DTYPES = (torch.float32, torch.float32, torch.float64, torch.bfloat16)
+_EDGES = (
+    *(0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, -1.5, 2.0, -2.0, 3.0, -3.0, 1 / 3, 10.0, -10.0, 20.0, -20.0, 88.0, -88.0),
+    *(1e-3, 1e-8, -1e-8, 1e-30, -1e-30, 1e-42, 1e30, -1e30, 1e10, -1e4, 0.9, 0.999999, 1.000001, 100.0, -100.0),
+    *(float("inf"), float("-inf"), float("nan")),
+)
+_SHAPES = ((6, 7), (3, 17), (5, 1), (1, 4))  # of rows
+_SECOND = 8  # one formula of so many has passes of second derivatives
+_COTANGENT = 0.5, 1.5
+_MOST_ASKED = 4  # points at which the truth is asked for
+
+
+@dataclass(frozen=True)
+class Difference:
+    """What is wrong, in a sentence, and where: `of` is `eager` or `passes`."""
+
+    of: str
+    what: str
+
+
+class _Trusting:
+    """A judge of forms that has no doubts."""
+
+    def score(self, *_: Any, **__: Any) -> Score:
+        return Score(0, 0.0)
+
+
+def _drafted(formula: Expr, *_: Any, **__: Any) -> Choice:
+    """The form that the directed rules make, not measured."""
+    form, steps = directed(formula)
+    candidate = Candidate(form, Score(0, 0.0), Score(0, 0.0), 1.0)
+    return Choice(formula, candidate, (candidate,), steps)
+
+
+@contextlib.contextmanager
+def _drafts() -> Iterator[None]:
+    judge = mock.patch.object(workbench.Workbench, "_new_judge", lambda *_: _Trusting())
+    with mock.patch.object(workbench, "choose", _drafted), judge:
+        yield
+
+
+class Made:
+    """A module of a drawn formula; a `draft` has forms that are not measured, and passes that are interpreted."""
+
+    def __init__(self, drawn: Drawn, folder: Path, *, draft: bool) -> None:
+        self.drawn, self.draft = drawn, draft
+        spec = drawn.spec.with_kernels()
+        if drawn.seed % _SECOND:  # second derivatives take most of the time
+            spec = replace(spec, options=replace(spec.options, kernels="auto"))
+        program = parse_formulas(spec)
+        with _drafts() if draft else contextlib.nullcontext():
+            self.operation: Operation = compile_operation(program)
+            self.layout = Layout(self.operation)
+            self.passes: Fused = fused(self.layout, (CPP,))
+        module = render_module(self.operation, self.passes if self.passes.files else None)
+        files = {f"{drawn.op}.py": module, **self.passes.files, **self.passes.shared}
+        for name, text in {**shared_files(module, kernels=bool(self.passes.files)), **files}.items():
+            if not (folder / name).exists() or name in files:
+                (folder / name).write_text(text, encoding="utf-8")
+        self.module: ModuleType = import_generated(folder / f"{drawn.op}.py")
+        self.function: Callable[..., Any] = getattr(self.module, drawn.op)
+        self.composite = load_composite(self.operation)
+        self.tensors = [t.name for t in drawn.spec.tensors]
+        self.numbers = [h.default for h in drawn.spec.hyperparameters]
+        self.library = getattr(self.module, "_kernels", None)
+        if self.library is not None:
+            self.library.narrow, self.library.least = 0, 0
+
+    @cached_property
+    def formula(self) -> Expr:
+        return next(iter(leaves(self.operation.body))).formulas["y"]
+
+    def with_passes(self, dtype: torch.dtype) -> bool:
+        """Whether there are passes; from now on they serve."""
+        if self.library is None:
+            return False
+        if self.draft and (dtype, 0, False) not in self.library.libraries:
+            with _drafts():
+                interpret(self.layout, self.library, dtype)
+        self.library.on = True
+        return True
+
+    def without_passes(self) -> None:
+        if self.library is not None:
+            self.library.on = False
+
+
+@dataclass(frozen=True)
+class _Case:
+    """Inputs of one dtype; `apart` where elements do not depend on each other."""
+
+    tensors: tuple[Tensor, ...]
+    wanted: tuple[int, ...]
+    more: bool  # second derivatives and forward mode, too
+    apart: bool
+
+
+def _cases(made: Made, chance: random.Random, dtype: torch.dtype) -> Iterator[_Case]:
+    count = len(made.tensors)
+    every = tuple(range(count))
+    if made.drawn.kind == "pointwise":
+        random_points = [torch.randn(24) * 2 for _ in range(count)]
+        edges = [[chance.choice(_EDGES) for _ in range(64)] for _ in range(count)]
+        same = [chance.choice(_EDGES) for _ in range(12)]
+        given = [torch.cat([p, torch.tensor([*e, *same])]).to(dtype) for p, e in zip(random_points, edges, strict=True)]
+        yield _Case(tuple(given), every, True, True)
+        shapes = [(4, 5), (5,), (4, 1), ()]
+        broadcast = [torch.randn(shapes[k] if count > 1 else shapes[0]).to(dtype) for k in range(count)]
+        for k in range(count):
+            yield _Case(tuple(broadcast), (k,), False, False)
+        yield _Case(tuple(broadcast), every, True, False)
+        return
+    rows, length = chance.choice(_SHAPES)
+    given = []
+    for name in made.tensors:
+        t = torch.randn(length if name == "v" else (rows, length))
+        if t.dim() == 2 and rows > 4:
+            t[0] = 0
+            t[1] = t[1].round()
+            t[2] *= 30
+            t[3] = t[3, 0]
+        t = t.to(dtype)
+        given.append(t.t().contiguous().t() if chance.random() < 0.3 and t.dim() == 2 else t)
+    for k in range(count):
+        yield _Case(tuple(given), (k,), False, False)
+    yield _Case(tuple(given), every, True, False)
+
+
+def _results(function: Any, case: _Case, numbers: Sequence[Any], tensors: Sequence[Tensor]) -> dict[str, Tensor]:
+    """What a function gives: outputs, gradients, second derivatives and tangents, by name."""
+    own = [t.detach().requires_grad_(k in case.wanted) for k, t in enumerate(tensors)]
+    y = function(*own, *numbers)
+    found = {"y": y.detach()}
+    if not y.is_floating_point():
+        return found
+    wanted = [own[k] for k in case.wanted]
+    names = [f"{k}" for k in case.wanted]
+    if y.requires_grad:
+        given = _spread(y, *_COTANGENT).requires_grad_(case.more)
+        grads = torch.autograd.grad(y, wanted, given, create_graph=case.more, allow_unused=True)
+        found |= {f"gradient {n}": _or_zeros(g, t) for n, g, t in zip(names, grads, wanted, strict=True)}
+        linked = [(g, _spread(g, 1.25, 0.25)) for g in grads if g is not None and g.requires_grad]
+        if linked:
+            leaves_ = [*wanted, given]
+            outs, cots = zip(*linked, strict=True)
+            second = torch.autograd.grad(outs, leaves_, cots, allow_unused=True)
+            found |= {f"second {n}": _or_zeros(g, t) for n, g, t in zip([*names, "c"], second, leaves_, strict=True)}
+    if case.more:
+        with forward_ad.dual_level():
+            duals = [forward_ad.make_dual(t.detach(), _spread(t, 0.75, 1.25)) for t in own]
+            moved = forward_ad.unpack_dual(function(*duals, *numbers)).tangent
+            found["tangent"] = torch.zeros_like(found["y"]) if moved is None else moved.detach()
+    return found
+
+
+def _spread(like: Tensor, low: float, high: float) -> Tensor:
+    n = max(like.numel(), 1)
+    return (
+        torch.linspace(low, high, n, dtype=torch.float64)
+        .to(torch.bfloat16)[: like.numel()]
+        .reshape(like.shape)
+        .to(like.dtype)
+    )
+
+
+def _or_zeros(g: Tensor | None, like: Tensor) -> Tensor:
+    return torch.zeros_like(like) if g is None else g.detach()
+
+
+def differences(made: Made, seed: int, dtypes: Sequence[torch.dtype] = ()) -> Iterator[Difference]:
+    """What is wrong with a module, at points that the seed draws."""
+    chance = random.Random(seed)
+    torch.manual_seed(seed)
+    for dtype in dtypes or (chance.choice(_DTYPES),):
+        for case in _cases(made, chance, dtype):
+            yield from _held(made, case, dtype)
+
+
+def _held(made: Made, case: _Case, dtype: torch.dtype) -> Iterator[Difference]:
+    wide = [t.double() for t in case.tensors]
+    try:
+        true = _results(made.composite, case, made.numbers, wide)
+        usual = _results(made.composite, case, made.numbers, case.tensors)
+    except (NotImplementedError, RuntimeError):  # torch has no derivative of its own, or not in this dtype
+        return
+    made.without_passes()
+    eager = _results(made.function, case, made.numbers, case.tensors)
+    compared = _Compared(made, case, true, usual, dtype)
+    yield from (Difference("eager", f"{dtype}, {what}") for what in compared.against(eager))
+    if made.with_passes(dtype):
+        found = _results(made.function, case, made.numbers, case.tensors)
+        made.without_passes()
+        compared.eager = eager
+        yield from (Difference("passes", f"{dtype}, {what}") for what in compared.against(found))
+
+
+class _Compared:
+    """Compares results with the truth, which is the composite in float64, where it knows better than that."""
+
+    def __init__(self, made: Made, case: _Case, true: Any, usual: Any, dtype: torch.dtype) -> None:
+        self.made, self.case, self.true, self.usual, self.dtype = made, case, true, usual, dtype
+        self.eager: dict[str, Tensor] = {}
+        self.info = torch.finfo(dtype)
+
+    @cached_property
+    def spreads(self) -> dict[str, Tensor]:
+        """How far the truth moves with an ulp in each input."""
+        moved: dict[str, Tensor] = {n: torch.zeros(t.shape, dtype=torch.float64) for n, t in self.true.items()}
+        for way in range(4):
+            inputs = [
+                t.double() * (1 + self.info.eps * (1 if (way >> k ^ k * way) & 1 else -1))
+                for k, t in enumerate(self.case.tensors)
+            ]
+            for name, other in _results(self.made.composite, self.case, self.made.numbers, inputs).items():
+                if name in moved:
+                    off = (other.double() - self.true[name].double()).abs().nan_to_num(float("inf"), float("inf"))
+                    moved[name] = torch.maximum(moved[name], off)
+        return moved
+
+    def against(self, found: dict[str, Tensor]) -> Iterator[str]:
+        for name, got in found.items():
+            if name not in self.true or name not in self.usual:
+                continue
+            true, usual = self.true[name].double(), self.usual[name]
+            if got.shape != true.shape or got.dtype != usual.dtype:
+                yield f"{name}: {got.dtype} {list(got.shape)}, the composite {usual.dtype} {list(true.shape)}"
+            elif got.is_floating_point():
+                yield from self._element(name, got.double(), true, usual.double())
+            elif (got.double() != true).any():
+                yield f"{name}: other whole numbers or truth values"
+
+    def _element(self, name: str, got: Tensor, true: Tensor, usual: Tensor) -> Iterator[str]:
+        held = true.isfinite() & usual.isfinite() & (true.abs() < self.info.max / 16)
+        off = (got - true).abs().nan_to_num(float("inf"), float("inf"))
+        eps = self.info.eps
+        scale = true.abs()
+        if not self.case.apart and true.numel():
+            scale = torch.where(held, scale, 0)
+            scale = (
+                scale.amax(-1, keepdim=True).expand(true.shape) if true.dim() > 1 else scale.max().expand(true.shape)
+            )
+        allowed = 8 * (usual - true).abs() + 64 * eps * scale + 4 * self.info.tiny
+        if name.startswith("second") or name == "tangent":  # of terms that may cancel
+            allowed = allowed + 16 * eps * self._terms(true)
+        if name in self.eager:
+            allowed = allowed + 8 * (self.eager[name].double() - true).abs().nan_to_num(float("inf"), float("inf"))
+        if self.case.apart:
+            known = self._finite_inputs(true)
+            held &= known
+            if name.startswith("second"):  # of which nothing is promised where an input is extreme
+                held &= self._near_inputs(true)
+        bad = held & ~(off <= allowed)
+        if bad.any():
+            spread = self.spreads[name]
+            if not self.case.apart and spread.dim() > 1:
+                spread = spread.amax(-1, keepdim=True).expand(spread.shape)
+            bad &= ~(off <= allowed + 16 * spread + 1e-12 * scale)
+        if bad.any() and not self._is_true(name, got, bad):
+            yield self._sentence(name, got, true, usual, bad)
+        if name == "y" and self.case.apart and not self.eager:
+            nan_in = torch.stack([t.isnan() for t in torch.broadcast_tensors(*self.case.tensors)]).any(0)
+            lost = nan_in & (got.isnan() != usual.isnan())
+            if lost.any():
+                yield f"{self._sentence(name, got, true, usual, lost)}, which is about NaN"
+            made_up = known & true.isnan() & got.isfinite()
+            if made_up.any() and not self._is_true(name, got, made_up):
+                yield f"{self._sentence(name, got, true, usual, made_up)}, which is undefined"
+
+    def _terms(self, like: Tensor) -> Tensor:
+        """The size of what second derivatives may be differences of, as far as gradients and they themselves tell."""
+        sizes = [t.double().abs().nan_to_num(0.0, 0.0) for n, t in self.true.items() if n != "y"]
+        if self.case.apart and all(t.shape == like.shape for t in sizes):
+            return torch.stack(sizes).amax(0)
+        return torch.stack([t.max() if t.numel() else torch.zeros((), dtype=torch.float64) for t in sizes]).max()
+
+    def _near_inputs(self, like: Tensor) -> Tensor:
+        sizes = [t.double().abs() for t in torch.broadcast_tensors(*self.case.tensors)]
+        return torch.stack([(t == 0) | ((t > 1e-3) & (t < 1e3)) for t in sizes]).all(0).expand(like.shape)
+
+    def _finite_inputs(self, like: Tensor) -> Tensor:
+        every = torch.stack([t.isfinite() for t in torch.broadcast_tensors(*self.case.tensors)]).all(0)
+        return every.expand(like.shape)
+
+    def _is_true(self, name: str, got: Tensor, where: Tensor) -> bool:
+        """Whether values or gradients at points are right by arithmetic of many digits, or what is tended to."""
+        if not self.case.apart or not (name == "y" or name.startswith("gradient")):
+            return False
+        every = torch.broadcast_tensors(*self.case.tensors)
+        for i in where.nonzero().flatten().tolist()[:_MOST_ASKED]:
+            value = self._exactly(name, {n: float(t[i]) for n, t in zip(self.made.tensors, every, strict=True)})
+            if value is None:
+                return False
+            if name != "y":
+                value *= float(_spread(self.true["y"], *_COTANGENT)[i])
+            spread = float(self.spreads[name][i].nan_to_num(0.0, 0.0))
+            if abs(float(got[i]) - value) > 64 * self.info.eps * abs(value) + 16 * spread + 4 * self.info.tiny:
+                return False
+        return True
+
+    def _exactly(self, name: str, inputs: dict[str, float]) -> float | None:
+        """The value of the formula at a point, or a partial of it by a difference of many digits; None if undefined."""
+        symbols = {s.name: s for s in self.made.formula.symbols}
+        numbers = {symbols[h.name]: h.default for h in self.made.drawn.spec.hyperparameters if h.name in symbols}
+        point = {symbols[n]: v for n, v in inputs.items() if n in symbols} | numbers
+        if name == "y":
+            (truth,) = Table([point], True)(self.made.formula)
+            return None if truth is None else float(truth.value)
+        symbol = symbols.get(self.made.tensors[int(name.split()[1])])
+        if symbol is None:
+            return 0.0
+        with mp.workprec(1000):
+            step = (abs(mp.mpf(point[symbol])) or mp.mpf(1)) * mp.mpf(2) ** -150
+            sides = [{**point, symbol: mp.mpf(point[symbol]) + sign * step} for sign in (1, -1)]
+            above, below = Exact(sides, 1000)(self.made.formula)
+            slope = (above - below) / (2 * step)
+            return float(slope) if mp.isfinite(slope) else None
+
+    def _sentence(self, name: str, got: Tensor, true: Tensor, usual: Tensor, bad: Tensor) -> str:
+        index = tuple(bad.nonzero()[0].tolist())
+        at = ""
+        if self.case.apart:
+            every = torch.broadcast_tensors(*self.case.tensors)
+            at = " at " + ", ".join(f"{n}={float(t[index]):.9g}" for n, t in zip(self.made.tensors, every, strict=True))
+        return (
+            f"{name}{at} {list(index)}: {float(got[index]):.9g}, truth {float(true[index]):.9g}, composite "
+            f"{float(usual[index]):.9g}; {int(bad.sum())} of {bad.numel()}, wanted {self.case.wanted}"
+        )
+
+
+def inspect(drawn: Drawn, seed: int, *, draft: bool, dtypes: Sequence[torch.dtype] = ()) -> list[Difference]:
+    """What is wrong with a drawn formula. Raises SymgradError where the language refuses it."""
+    with TemporaryDirectory() as folder, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return list(differences(Made(drawn, Path(folder), draft=draft), seed, dtypes))
