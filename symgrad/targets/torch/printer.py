@@ -24,7 +24,7 @@ from symgrad.lower.code import (
     name,
     source,
 )
-from symgrad.ops.functions import FUNCTIONS
+from symgrad.ops.functions import BY_AUTOGRAD, FUNCTIONS
 from symgrad.ops.tensors import TENSOR_OPS, is_number
 from symgrad.targets.constants import constant_name, constant_value, number
 from symgrad.targets.exactness import is_exact, is_power_of_two
@@ -39,7 +39,8 @@ class Printer:
     """Prints expressions; `names` gives the Python names of symbols and of values computed before, or their code.
 
     Constants that are not plain numbers are collected in `constants`, to be defined once; `shapes` and `dtypes` are
-    the shapes and dtypes of values that are not in scope themselves.
+    the shapes and dtypes of values that are not in scope themselves. Where autograd may differentiate what is printed,
+    it is `differentiable`: functions of which torch knows no derivative are written with one.
     """
 
     def __init__(
@@ -48,7 +49,10 @@ class Printer:
         constants: dict[Expr, str] | None = None,
         shapes: Mapping[Expr, Code] | None = None,
         dtypes: Mapping[Expr, Code] | None = None,
+        *,
+        differentiable: bool = False,
     ) -> None:
+        self.differentiable = differentiable
         self.names = names
         self.shapes = shapes or {}
         self.dtypes = dtypes or {}
@@ -75,7 +79,7 @@ class Printer:
 
     def anew(self, names: Mapping[Expr, str | Code]) -> Printer:
         """A printer in a scope of its own."""
-        return Printer(names, self.constants)
+        return Printer(names, self.constants, differentiable=self.differentiable)
 
     def is_local(self, node: Expr) -> bool:
         """Whether a value has a name."""
@@ -98,7 +102,7 @@ class Printer:
             return print_operation(self, node)
         if node.op in SPELLING:
             return code(SPELLING[node.op], *map(self, node.args))
-        row = FUNCTIONS[node.op]
+        row = BY_AUTOGRAD.get(node.op, FUNCTIONS[node.op]) if self.differentiable else FUNCTIONS[node.op]
         arguments = [self(a) for a in node.args]
         numbers = [is_number(a) for a in node.args]
         # Of integers torch makes floats of the default dtype, but not in every function; a number beside them is one.
