@@ -3,7 +3,8 @@
 python benchmarks/field.py > docs/field.md
 
 Generates all of them into a folder (a temporary one, or the one that is named) and measures what is ours: lines,
-errors, bytes kept for backward. What is known of the originals, whose code is not here, stands in `benchmarks/field.yaml`.
+errors, bytes kept for backward. What is known of the originals, whose code is not here, stands in
+`benchmarks/field.yaml`.
 """
 
 from __future__ import annotations
