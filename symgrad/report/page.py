@@ -135,7 +135,7 @@ def _steps(choice: Choice, bench: Workbench, output: str, variant: Variant, tens
 
     def row(rule: str, why: str, form: Expr, wide: bool = False) -> _Step:
         score = judge.score(form, FLOAT32, wide)
-        off = f"{score.failures and 'not finite at some points, ' or ''}{ulp_text(score.ulp)} ulp"
+        off = f"{(score.failures and 'not finite at some points, ') or ''}{ulp_text(score.ulp)} ulp"
         return _Step(rule, why, formula(form), off)
 
     form = choice.formula
