@@ -210,7 +210,10 @@ def examine(line: Line, operation: Operation, elements: int, rounds: int) -> Non
         theirs = in_torch(facts, torch_module(operation), settings, given)
         line.differences = differences({n: v for n, v in own.items() if n in theirs}, theirs | {})
     if rounds:
-        line.row = measure(operation, target, elements, rounds)
+        try:
+            line.row = measure(operation, target, elements, rounds)
+        except (TypeError, ValueError) as error:
+            print(f"{line.op} has other shapes than it was measured with: {str(error).splitlines()[0]}")
 
 
 def operations(paths: Sequence[Path], cache: Path | None) -> Iterator[Operation]:
@@ -234,7 +237,7 @@ def main() -> int:
     parser.add_argument("specs", nargs="+", type=Path)
     parser.add_argument("--target", action="append", choices=list(TARGETS))
     parser.add_argument("--elements", type=int, default=1 << 16)
-    parser.add_argument("--rounds", type=int, default=41)
+    parser.add_argument("--rounds", type=int, default=101)
     parser.add_argument("--no-time", action="store_true", help="neither time nor bytes")
     parser.add_argument("--cache", type=Path, help="folder in which compiled operations are kept between runs")
     asked = parser.parse_args()

@@ -15,7 +15,7 @@ from symgrad.targets.cpp.language import CPP
 from symgrad.targets.fused.binding import fused
 from symgrad.targets.target import TARGETS, refusals
 from symgrad.targets.torch.layout import Layout
-from symgrad.targets.torch.module import render_module
+from symgrad.targets.torch.module import Module, render_module
 from symgrad.targets.torch.shared import shared_files
 from symgrad.targets.torch.tests import render_test
 from symgrad.targets.triton.language import TRITON
@@ -68,19 +68,18 @@ def compile_spec(spec: Spec, *, package: str = "", prove: bool = False) -> Compi
     fine = [target for target in wanted if not mistakes[target.name]]
     if not for_torch and not fine:
         raise SpecError(m for own in mistakes.values() for m in own)
+    module = render_module(operation, passes) if for_torch else Module("", frozenset())
     found = derivation(operation, written.missing if written else (), prove=prove)
     kept = tuple((target.spelling.name, target.kept(operation)) for target in fine)
-    module = render_module(operation, passes) if for_torch else ""
-    shared = shared_files(module, kernels=passes is not None) if for_torch else {}
     return Compiled(
         spec,
-        module,
+        module.text,
         render_test(operation, passes.kept if passes else 0, package) if for_torch else "",
         replace(found, plan=found.plan if for_torch else (), kept=kept),
         passes.files if passes else {},
         {name: text for target in fine for name, text in target.files(operation, package).items()},
         {
-            **shared,
+            **shared_files(module.reads),
             **(passes.shared if passes else {}),
             **{name: text for target in fine for name, text in target.shared.items()},
         },

@@ -26,7 +26,8 @@ class Row:
     Attributes:
         seconds: of forward and backward in one compiled function (JAX) or evaluation (MLX); the least of all turns,
             since whatever else the machine does can only add to it.
-        kept: bytes that reverse mode keeps under jit; None for MLX, which evaluates lazily.
+        kept: bytes that reverse mode keeps under jit; None for MLX, which evaluates lazily, and where the spec gives
+            gradients: the composite has others.
         scanned: the same for one step of a scan.
     """
 
@@ -58,6 +59,8 @@ def measure(operation: Operation, target: str, elements: int, rounds: int) -> Ro
     both = (type(facts).call, type(facts).composite)
     largest = max(a.size for a in arrays)
     forms, kept, scanned = (_in_jax if target == "jax" else _in_mlx)(facts, both, settings, given)
+    if facts.rules:  # the composite's derivatives are others
+        kept = scanned = None
     ours, theirs = _least(forms, rounds)
     return Row(spec.op, target, largest, (ours, theirs), kept, scanned)
 
@@ -72,19 +75,22 @@ def _in_jax(facts: Facts, both: Sequence[Any], settings: dict[str, Any], given: 
     from symgrad.testing.jax import residual_bytes, scanned_residual_bytes
 
     args = [jnp.asarray(a) for a in given]
-    own = [args[k] for k in facts.wanted(args)]
+    places = facts.wanted(args)
+    own = [args[k] for k in places]
     functions = [facts.at(f, settings, args) for f in both]
 
     def timed(function: Any) -> Callable[[], Any]:
         @jax.jit
         def step(*arguments: Any) -> Any:
-            outputs, pull = jax.vjp(function, *arguments)
+            at = facts.at(function, settings, arguments)
+            outputs, pull = jax.vjp(at, *(arguments[k] for k in places))
             return outputs, pull([jnp.ones_like(y) for y in outputs])
 
-        return lambda: jax.block_until_ready(step(*own))
+        ready: Any = jax.block_until_ready  # without types of its own
+        return lambda: ready(step(*args))
 
     ours, theirs = ([of(f, own) for of in (residual_bytes, scanned_residual_bytes)] for f in functions)
-    return [timed(f) for f in functions], (ours[0], theirs[0]), (ours[1], theirs[1])
+    return [timed(f) for f in both], (ours[0], theirs[0]), (ours[1], theirs[1])
 
 
 def _in_mlx(facts: Facts, both: Sequence[Any], settings: dict[str, Any], given: Sequence[Any]) -> _Measured:

@@ -35,6 +35,12 @@ def _settings(ctx: click.Context, param: click.Parameter, pairs: tuple[str, ...]
 )
 @click.option("--only", metavar="CHECK", multiple=True, help="Run this check alone; may be given several times.")
 @click.option("--skip", metavar="CHECK", multiple=True, help="Leave a check out; may be given several times.")
+@click.option(
+    "--target",
+    "framework",
+    type=click.Choice(("torch", "jax")),
+    help="What it is written for.  [default: jax for what jax.custom_jvp, custom_vjp or jit made, else torch]",
+)
 @click.option("--time/--no-time", "timed", default=True, help="Whether to measure time.")
 def audit(
     target: str,
@@ -44,9 +50,10 @@ def audit(
     settings: dict[str, Any],
     only: tuple[str, ...],
     skip: tuple[str, ...],
+    framework: str | None,
     timed: bool,
 ) -> int:
-    """Review a hand-written torch.autograd.Function.
+    """Review a hand-written torch.autograd.Function, or a JAX function with a rule of its own.
 
     Holds it against its formula: values, derivatives of every order and mode, dtypes, compilers, memory. The exit
     status is 1 if a result is wrong, or something raises that should not.
@@ -55,23 +62,23 @@ def audit(
 
     if (spec is None) + (formula is None) + (reference is None) != 2:
         raise click.UsageError("Give one of --spec, --formula and --reference.")
+    given: dict[str, Any] = {"spec": spec, "formula": formula, "settings": settings, "only": only, "skip": skip}
     try:
-        from symgrad.testing.review import audit as review
-        from symgrad.testing.review import load_target
+        from symgrad.testing.sources import is_of_jax, load_target
+
+        function = load_target(target)
+        given["reference"] = None if reference is None else load_target(reference)
+        found: Any
+        if framework == "jax" or (framework is None and is_of_jax(function)):
+            from symgrad.testing.review_jax import audit as review_of_jax
+
+            found = review_of_jax(function, **given)
+        else:
+            from symgrad.testing.review import audit as review
+
+            found = review(function, timed=timed, **given)
     except ImportError as error:
         raise click.ClickException(f"audit needs {error.name}: python -m pip install {error.name}") from None
-    try:
-        given = None if reference is None else load_target(reference)
-        found = review(
-            load_target(target),
-            spec=spec,
-            formula=formula,
-            reference=given,
-            settings=settings,
-            only=only,
-            skip=skip,
-            timed=timed,
-        )
     except (SymgradError, ValueError) as error:
         raise click.ClickException(str(error)) from None
     click.echo(str(found))

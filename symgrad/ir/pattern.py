@@ -48,7 +48,7 @@ def match(pattern: Expr, node: Expr, bindings: Bindings) -> Iterator[Bindings]:
 def _match_operands(pattern: Expr, node: Expr, bindings: Bindings) -> Iterator[Bindings]:
     """All operands of a sum or product; where there are more than in the pattern, one wildcard binds several."""
     if len(pattern.args) == len(node.args):
-        for found, rest in _match_subset(pattern.args, node.args, bindings):
+        for found, rest in _match_subset(node.op, pattern.args, node.args, bindings):
             if not rest:
                 yield found
         return
@@ -56,7 +56,7 @@ def _match_operands(pattern: Expr, node: Expr, bindings: Bindings) -> Iterator[B
     if absorbing is None or len(pattern.args) > len(node.args):
         return
     others = tuple(p for p in pattern.args if p is not absorbing)
-    for found, rest in _match_subset(others, node.args, bindings):
+    for found, rest in _match_subset(node.op, others, node.args, bindings):
         if absorbing not in found:
             yield {**found, absorbing: _COMMUTATIVE[node.op](*rest)}
 
@@ -81,9 +81,9 @@ def _match_all(patterns: tuple[Expr, ...], nodes: tuple[Expr, ...], bindings: Bi
 
 
 def _match_subset(
-    patterns: tuple[Expr, ...], nodes: tuple[Expr, ...], bindings: Bindings
+    op: str, patterns: tuple[Expr, ...], nodes: tuple[Expr, ...], bindings: Bindings
 ) -> Iterator[tuple[Bindings, tuple[Expr, ...]]]:
-    """Match each pattern with a different node, the most specific patterns first; yields the nodes left over."""
+    """Match each pattern with a different operand of `op`, the most specific patterns first; yields those left over."""
     if not patterns:
         yield bindings, nodes
         return
@@ -94,11 +94,11 @@ def _match_subset(
     for i, node in enumerate(nodes):
         rest = nodes[:i] + nodes[i + 1 :]
         for found in match(patterns[first], node, bindings):
-            yield from _match_subset(others, rest, found)
-        parts = _power_within(patterns[first], node)
+            yield from _match_subset(op, others, rest, found)
+        parts = _power_within(patterns[first], node) if op == "mul" else None  # of a sum they would be two terms
         if parts is not None:
             for found in match(patterns[first], parts[0], bindings):
-                yield from _match_subset(others, (*rest, parts[1]), found)
+                yield from _match_subset(op, others, (*rest, parts[1]), found)
 
 
 def _power_within(pattern: Expr, node: Expr) -> tuple[Expr, Expr] | None:
@@ -121,5 +121,5 @@ def match_root(pattern: Expr, node: Expr) -> Iterator[tuple[Bindings, Expr | Non
         for found in match(pattern, node, {}):
             yield found, None
         return
-    for found, rest in _match_subset(pattern.args, node.args, {}):
+    for found, rest in _match_subset(node.op, pattern.args, node.args, {}):
         yield found, combine(*rest)

@@ -26,12 +26,14 @@ __all__ = [
     "constant",
     "fill",
     "joined",
+    "keyword",
     "minus",
     "name",
     "names_in",
     "source",
     "subscript",
     "tuple_of",
+    "words",
 ]
 
 Code: TypeAlias = ast.expr
@@ -94,15 +96,22 @@ def _several(made: Any) -> list[Any]:
     return made if isinstance(made, list) else [made]
 
 
+def words(template: str) -> frozenset[str]:
+    """The names that a template reads by itself; none where there is no template."""
+    return names_in(fill(template, lambda key: constant(None))) if template else frozenset()
+
+
 def name(text: str) -> Code:
     """A local name, as it is: a parser would normalise what is no letter of ASCII."""
     return ast.Name(text, ast.Load())
 
 
 def constant(value: Any) -> Code:
-    """A Python value as a literal; a tuple or list as a tuple, and a negative number as a negated one."""
+    """A Python value as a literal; a list as a tuple, and a negative number as a negated one."""
     if isinstance(value, (tuple, list)):
-        return ast.Tuple([constant(v) for v in value], ast.Load())
+        return tuple_of([constant(v) for v in value])
+    if isinstance(value, dict):
+        return ast.Dict([constant(k) for k in value], [constant(v) for v in value.values()])
     if isinstance(value, (int, float)) and not isinstance(value, bool) and copysign(1, value) < 0:
         return minus(constant(-value))
     return code("math.inf") if value == inf else ast.Constant(value)
@@ -172,6 +181,11 @@ def all_of(conditions: Sequence[Code]) -> Code:
 def any_of(conditions: Sequence[Code]) -> Code:
     """That one of some conditions holds."""
     return conditions[0] if len(conditions) == 1 else ast.BoolOp(ast.Or(), list(conditions))
+
+
+def keyword(name: str, value: Code) -> ast.keyword:
+    """`name=value` among the arguments of a call."""
+    return ast.keyword(name, value)
 
 
 def attribute(value: Code, of: str) -> Code:

@@ -14,7 +14,9 @@ __all__ = [
     "Assign",
     "Augment",
     "Condition",
+    "Declare",
     "Do",
+    "For",
     "If",
     "Program",
     "Raise",
@@ -113,6 +115,26 @@ class Assign(Statement):
 
 
 @dataclass(frozen=True, eq=False)
+class Declare(Statement):
+    """Names of one kind with their values, in one statement of C++."""
+
+    kind: str
+    values: tuple[tuple[str, Code], ...]
+
+    @cached_property
+    def reads(self) -> frozenset[str]:
+        return names_in(*(value for _, value in self.values))
+
+    @cached_property
+    def writes(self) -> frozenset[str]:
+        return frozenset(name for name, _ in self.values)
+
+    @cached_property
+    def _key(self) -> tuple[object, ...]:
+        return ("Declare", self.kind, *((name, ast.dump(value)) for name, value in self.values))
+
+
+@dataclass(frozen=True, eq=False)
 class Augment(Statement):
     """`target += value`."""
 
@@ -165,6 +187,19 @@ class If(Statement):
     then: Program
     otherwise: Program = ()
     note: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class For(Statement):
+    """`for name in values`."""
+
+    name: str
+    values: Code
+    body: Program
+
+    @cached_property
+    def writes(self) -> frozenset[str]:
+        return frozenset({self.name}).union(*(s.writes for s in self.body))
 
 
 @dataclass(frozen=True, eq=False)

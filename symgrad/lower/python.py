@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator, Sequence
 
 from symgrad.lower.code import Code, source
-from symgrad.lower.program import Assign, Augment, Do, If, Program, Raise, Return, Statement, Target, With
+from symgrad.lower.program import Assign, Augment, Do, For, If, Program, Raise, Return, Statement, Target, With
 
 __all__ = ["lines"]
 
@@ -19,7 +19,8 @@ def lines(program: Sequence[Statement]) -> list[str]:
 def _lines(statement: Statement) -> Iterator[str]:
     match statement:
         case Assign(target, value, more):
-            yield f"{' = '.join([_target(target), *more])} = {_open(value)}"
+            shown = _open(value) if isinstance(target, tuple) else source(value)
+            yield f"{' = '.join([_target(target), *more])} = {shown}"
         case Augment(target, value):
             yield f"{target} += {source(value)}"
         case Do(value):
@@ -28,6 +29,9 @@ def _lines(statement: Statement) -> Iterator[str]:
             yield f"return {_open(value)}"
         case Raise(value):
             yield f"raise {source(value)}"
+        case For(name, values, body):
+            yield f"for {name} in {source(values)}:"
+            yield from _indented(body)
         case With(context, body, name):
             yield f"with {source(context)}{f' as {name}' if name else ''}:"
             yield from _indented(body)

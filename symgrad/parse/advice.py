@@ -33,7 +33,7 @@ _FUNCTIONS = {
     **dict.fromkeys(("ones_like", "ones", "full_like", "full"), "write the number alone: it broadcasts"),
     **dict.fromkeys(
         ("rand_like", "randn_like", "bernoulli", "rand", "randn"),
-        "there are no random numbers in a formula: give a tensor of them",
+        "write uniform(x, seed), normal(x, seed) or dropout(x, p, seed)",
     ),
     **dict.fromkeys(("quantile", "nanquantile", "kthvalue", "percentile"), "write sort(x, dim=d).values[..., k]"),
     **dict.fromkeys(("nansum", "nanmean"), "write sum(nan_to_num(x, 0, oo, -oo))"),

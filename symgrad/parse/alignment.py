@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from symgrad.ir.expr import Expr, mul
 from symgrad.ir.traversal import PerNode, rebuild, transform
 from symgrad.ops.tensors import TENSOR_OPS
-from symgrad.ops.tensors.extent import Extent, ShapeConflict, broadcast, extent
+from symgrad.ops.tensors.extent import Dim, Extent, ShapeConflict, broadcast, extent
 from symgrad.ops.tensors.shaping import unsqueeze
 
-__all__ = ["ShapeConflict", "aligned", "cancelled", "side_by_side"]
+__all__ = ["ShapeConflict", "aligned", "cancelled", "paired", "side_by_side"]
 
 
 @PerNode
@@ -31,6 +31,57 @@ def aligned(node: Expr) -> Expr:
 def side_by_side(*values: Expr) -> tuple[Expr, ...]:
     """The values as they broadcast with each other, aligned. Raises ShapeConflict."""
     return tuple(_operands(values))
+
+
+def paired(*values: Expr) -> tuple[Expr, ...]:
+    """The values, as they are written, with every pair of rows side by side: [N, D] and [M, D] meet as [N, M, D].
+
+    That is done where they align in no other way and have a name in common; else they are as they were.
+    """
+    extents = [extent(a) for a in values]
+    shaped = [e for e in extents if e.dims]
+    if len(shaped) < 2 or not all(e.exact for e in shaped):
+        return values
+    try:
+        _operands(values)
+        return values
+    except ShapeConflict:
+        pass
+    names: list[Dim] = []
+    for own in shaped:
+        merged = _merged(names, own.dims)
+        if merged is None:
+            return values
+        names = merged
+    whole = Extent(tuple(names))
+    placed = [_placed(a, e, whole) if e.dims else a for a, e in zip(values, extents, strict=True)]
+    try:
+        broadcast([extent(a) for a in placed])
+    except ShapeConflict:
+        return values
+    return tuple(placed)
+
+
+def _merged(names: Sequence[Dim], others: Sequence[Dim]) -> list[Dim] | None:
+    """Both lists of names in one, those of the first before those of the second between what they have in common.
+
+    None where they have nothing in common, or not in one order; a size that has no name has no place among them.
+    """
+    if not names:
+        return list(others)
+    common = [d for d in names if d in others]
+    named = all(isinstance(d, str) for d in (*names, *others)) and len({*others}) == len(others)
+    if not named or not common or common != [d for d in others if d in names]:
+        return None
+    found: list[Dim] = []
+    rest = list(others)
+    for name in names:
+        if name in others:
+            place = rest.index(name)
+            found += rest[:place]
+            rest = rest[place + 1 :]
+        found.append(name)
+    return found + rest
 
 
 def cancelled(root: Expr) -> Expr:

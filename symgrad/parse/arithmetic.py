@@ -13,6 +13,7 @@ from symgrad.ir.expr import MINUS_ONE, ONE, ZERO, Expr
 from symgrad.ops.tensors import TENSOR_OPS
 from symgrad.ops.tensors.row import is_number, is_size
 from symgrad.parse import calls
+from symgrad.parse.alignment import paired
 from symgrad.parse.promotion import floated
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ def binary(builder: Builder, node: ast.BinOp) -> Expr:
 
 
 def _sum(builder: Builder, first: ast.expr, rest: Links) -> Expr:
-    values = builder.each(builder.number, [first, *(operand for _, operand in rest)])
+    values = paired(*builder.each(builder.number, [first, *(operand for _, operand in rest)]))
     builder.check_digits(first, values)
     signs = [ONE, *(MINUS_ONE if isinstance(op, ast.Sub) else ONE for op, _ in rest)]
     return floated(ex.add(*(sign * value for sign, value in zip(signs, values, strict=True))), first, rest)
@@ -62,7 +63,7 @@ def _product(builder: Builder, first: ast.expr, rest: Links) -> Expr:
     """Products and quotients from left to right; everything between two '@' at once."""
     if any(isinstance(op, ast.MatMult) for op, _ in rest):
         return _matrix_product(builder, first, rest)
-    values = builder.each(builder.number, [first, *(operand for _, operand in rest)])
+    values = paired(*builder.each(builder.number, [first, *(operand for _, operand in rest)]))
     builder.check_digits(first, values)
     return floated(ex.mul(values[0], *_factors(builder, rest, values[1:])), first, rest)
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from symgrad.accuracy.evaluate import exact
 from symgrad.analysis.integers import holds_integers, is_integer, is_whole_tensor
+from symgrad.differentiate.modes import vjp
 from symgrad.errors import shown
 from symgrad.ir import truth
 from symgrad.ir.branches import ends, split
@@ -22,6 +23,7 @@ from symgrad.ops.functions import FUNCTIONS, SPELLINGS, Function
 from symgrad.ops.tensors import TENSOR_OPS, TENSOR_SPELLINGS, Attribute, TensorOp, is_index, joins
 from symgrad.ops.tensors.row import is_number, is_size
 from symgrad.parse.advice import instead_of, slip_of
+from symgrad.parse.alignment import paired
 from symgrad.parse.arguments import bind, is_none, read_attribute, signature, tensor_arguments
 from symgrad.parse.comparisons import comparison
 from symgrad.parse.scope import Bound
@@ -141,7 +143,7 @@ def _function_call(builder: Builder, name: str, node: ast.Call) -> Expr:
         parameter, value = argument
         return _text(builder, value) if _takes_text(defaults.get(parameter)) else builder.number(value)
 
-    values = dict(zip(given, builder.each(read, given.items()), strict=True))
+    values = dict(zip(given, paired(*builder.each(read, given.items())), strict=True))
     known = {**defaults, **values} if row.name in _DEFAULTS else values
     last = max(row.parameters.index(parameter) for parameter in known)
     arguments = [values.get(p, defaults.get(p)) for p in row.parameters[: last + 1]]
@@ -158,7 +160,7 @@ def _function_call(builder: Builder, name: str, node: ast.Call) -> Expr:
 
 def of_numbers(builder: Builder, node: ast.AST, name: str, operands: Sequence[ast.expr]) -> Expr:
     """A function of numbers that has an operator of its own."""
-    values = builder.each(builder.number, operands)
+    values = paired(*builder.each(builder.number, operands))
     _check_sizes(builder, node, values)
     return functions.call(name, *values)
 
@@ -228,6 +230,9 @@ def _need_tensors(builder: Builder, node: ast.AST, row: TensorOp, operands: Sequ
         if k in row.numbers:
             _need_size(builder, node, row, value)
             continue
+        if k in row.seeds:
+            _need_seed(builder, node, row, value)
+            continue
         if is_number(value):
             builder.fail(node, f"{row.name} works on tensors; {value} depends on none")
         if k in row.integer and not (is_whole_tensor(value) or is_index(value)):
@@ -252,6 +257,13 @@ def _need_size(builder: Builder, node: ast.AST, row: TensorOp, value: Expr) -> N
     whole = all(n.op == "count" or n.number is not None or n.get("kind") == "int" for n in leaves)
     if not is_number(value) or not whole or (value.number is not None and value.number.denominator != 1):
         builder.fail(node, f"{row.name} needs sizes: whole numbers, named dimensions or hyperparameters of type int")
+
+
+def _need_seed(builder: Builder, node: ast.AST, row: TensorOp, value: Expr) -> None:
+    whole = value.number is not None and value.number.denominator == 1
+    if not whole and not any(s["kind"] in ("int", "int_tensor") for s in value.symbols):
+        told = "a hyperparameter of type int, or a tensor of dtype int and shape []"
+        builder.fail(node, f"{row.name} needs a seed that is {told}, and {value} is none")
 
 
 def _sizes_in(value: Expr) -> frozenset[Expr]:
@@ -393,7 +405,7 @@ def _extremum(builder: Builder, name: str, node: ast.Call) -> Expr:
         return builder.shaped(apply(builder, node, TENSOR_OPS[reduction], (operand,), {}))
     if len(node.args) < 2:
         builder.fail(node, f"{name}(a, b) takes at least 2 arguments")
-    values = builder.each(builder.number, node.args)
+    values = paired(*builder.each(builder.number, node.args))
     _check_sizes(builder, node, values)
     if name not in FUNCTIONS and len(values) == 2 and ZERO in values:  # torch's own names mean torch's own slopes
         return functions.extremum_with_zero(function, values[values[0] is ZERO])
@@ -439,7 +451,23 @@ def _decimal(text: str) -> Fraction | None:
     return Fraction(text) if re.fullmatch(form, text) else None
 
 
+def _grad(builder: Builder, name: str, node: ast.Call) -> Expr:
+    """`grad(expr, x)`: the gradient in a tensor of the sum of a formula, for auxiliary losses under 'gradients'."""
+    if not any(b.expr is not None and b.expr.get("kind") == "cotangent" for b in builder.scope.names.values()):
+        builder.fail(node.func, "'grad' is known under 'gradients' only")
+    bound = bind(builder, name, node, ("expr", "tensor"), 2)
+    value, wrt = builder.each(lambda item: builder.isolated(builder.number, item), [bound["expr"], bound["tensor"]])
+    whole, (tensor, _) = builder.whole(bound["expr"], *value), wrt
+    if tensor.op != "sym" or tensor["kind"] != "tensor":
+        builder.fail(bound["tensor"], "the second argument of grad(expr, x) is the name of a tensor of floats")
+    if is_number(whole):
+        builder.fail(bound["expr"], "this depends on no tensor, so it has no gradient")
+    slope = vjp({whole: make("expand", ONE, whole)}, [tensor]).get(tensor, ZERO)
+    return builder.shaped(slope) if slope.tensors else slope
+
+
 SPECIAL: Mapping[str, Callable[[Builder, str, ast.Call], Expr]] = {
+    "grad": _grad,
     "where": _where,
     "ITE": _where,
     **dict.fromkeys(_RELATIONS, _relation),

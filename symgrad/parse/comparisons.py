@@ -10,6 +10,7 @@ from symgrad.errors import shown
 from symgrad.ir import truth
 from symgrad.ir.expr import ONE, ZERO, Expr
 from symgrad.ops.tensors.row import is_size
+from symgrad.parse.alignment import paired
 
 if TYPE_CHECKING:
     from symgrad.parse.build import Builder
@@ -34,7 +35,7 @@ def comparison(builder: Builder, nodes: Sequence[ast.expr], op: str, left: Expr,
         if is_size(side):
             builder.fail(node, "the size of a dimension is a number to calculate with, and is not compared")
     numbers = (truth.where(side, ONE, ZERO) if side.is_boolean else side for side in (left, right))
-    return truth.compare(op, *numbers)
+    return truth.compare(op, *paired(*numbers))
 
 
 def _compare_texts(builder: Builder, nodes: Sequence[ast.expr], op: str, left: Expr, right: Expr) -> Expr:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +18,7 @@ from symgrad.compiler.workbench import hyperparameter_values
 from symgrad.ir.expr import Expr
 from symgrad.spec.model import Tensor
 
-__all__ = ["Axis", "Curve", "Panel", "panels"]
+__all__ = ["Axis", "Curve", "Panel", "panels", "quantity_name"]
 
 _POINTS = 140  # of a curve
 _LEAST, _MOST = 1e-4, 1e4  # magnitudes that an unbounded input goes through
@@ -54,17 +54,16 @@ class Panel:
     others: str
 
 
-def panels(
-    operation: Operation, variant: Variant, quantities: Sequence[tuple[str, str | None, Choice, Expr]]
-) -> list[Panel]:
-    """A panel for each quantity (output, tensor, choice, emitted form) that is pointwise, over each float input."""
-    found = []
-    for output, tensor, choice, form in quantities:
-        for own in operation.program.spec.tensors:
-            symbol = operation.program.symbols[own.name]
-            if own.dtype == "float" and symbol in choice.formula.symbols:
-                found.append(_panel(operation, variant, (output, tensor, choice, form), own))
-    return found
+def panels(operation: Operation, variant: Variant, quantity: tuple[str, str | None, Choice, Expr]) -> Iterator[Panel]:
+    """A panel for each float input of a quantity that is pointwise: output, tensor or None, choice, emitted form."""
+    for own in operation.program.spec.tensors:
+        if own.dtype == "float" and operation.program.symbols[own.name] in quantity[2].formula.symbols:
+            yield _panel(operation, variant, quantity, own)
+
+
+def quantity_name(output: str, tensor: str | None) -> str:
+    """An output, or its derivative."""
+    return output if tensor is None else f"∂{output}/∂{tensor}"
 
 
 def _panel(
@@ -88,7 +87,7 @@ def _panel(
     count = range(len(points))
     shown = [f"{s.name} = {_short(fixed[s])}" for s in sorted(needed - {symbol}, key=lambda s: s.name) if s in fixed]
     return Panel(
-        output if tensor is None else f"∂{output}/∂{tensor}",
+        quantity_name(output, tensor),
         own.name,
         axis,
         (

@@ -28,8 +28,9 @@ _SYMBOLS = {word: chr(code) for word, code in zip(
     _GREEK, (*range(0x3B1, 0x3B9), *range(0x3BA, 0x3BF), 0x3C0, 0x3C1, *range(0x3C3, 0x3C5), *range(0x3C6, 0x3CA)),
     strict=True,
 )}  # fmt: skip
-_CONSTANTS = {"pi": "π", "E": "e", "oo": "∞", "nan": "nan", "EulerGamma": "γ", "GoldenRatio": "φ", "Catalan": "G"}
-_FUNCTIONS = {"sigmoid": "σ", "lgamma": "ln Γ", "digamma": "ψ"}
+_CONSTANTS = {"pi": "π", "E": "e", "oo": "∞", "nan": "nan", "EulerGamma": "&#947;", "GoldenRatio": "φ", "Catalan": "G"}
+_FUNCTIONS = {"sigmoid": "&#963;", "lgamma": "ln Γ", "digamma": "ψ"}
+_MINUS = "&#8722;"
 _WORD = re.compile(r"<mi[^>]*>[^<]{2,}</mi>")
 _RELATIONS = {"lt": "&lt;", "le": "≤", "gt": "&gt;", "ge": "≥", "eq": "=", "ne": "≠"}
 
@@ -86,7 +87,7 @@ def _content(expr: Expr) -> str:
 
 # ------------------------------------------------------------------------------------------------ arithmetic
 def _number(value: Fraction) -> _Piece:
-    sign = _mo("−") if value < 0 else ""
+    sign = _mo(_MINUS) if value < 0 else ""
     size = abs(value)
     if size.denominator == 1:
         text = f"<mn>{size.numerator if size < 10**_DIGITS else f'{float(size):.6g}'}</mn>"
@@ -102,7 +103,7 @@ def _sum(node: Expr, args: Sequence[_Piece], known: Mapping[Expr, _Piece]) -> _P
     for term in node.args:
         factor, rest = split_coefficient(term)
         text = _product_of(abs(factor), rest, known).within(_PRODUCT)
-        sign = "−" if factor < 0 else "+"
+        sign = _MINUS if factor < 0 else "+"
         parts += [_mo(sign)] * (bool(parts) or factor < 0) + [text]
     return _Piece(_row(*parts), _SUM)
 
@@ -110,7 +111,7 @@ def _sum(node: Expr, args: Sequence[_Piece], known: Mapping[Expr, _Piece]) -> _P
 def _product(node: Expr, args: Sequence[_Piece], known: Mapping[Expr, _Piece]) -> _Piece:
     factor, rest = split_coefficient(node)
     own = _product_of(abs(factor), rest, known)
-    return own if factor > 0 else _Piece(_row(_mo("−"), own.within(_PRODUCT)), _SUM)
+    return own if factor > 0 else _Piece(_row(_mo(_MINUS), own.within(_PRODUCT)), _SUM)
 
 
 def _product_of(factor: Fraction, rest: Expr, known: Mapping[Expr, _Piece]) -> _Piece:
@@ -209,9 +210,9 @@ _WRITE: Mapping[str, Callable[[Expr, Sequence[_Piece], Mapping[Expr, _Piece]], _
     "abs": lambda node, args, known: _Piece(_fenced(args[0].text, "|", "|")),
     "where": _where,
     "and": _joined("∧"),
-    "or": _joined("∨"),
+    "or": _joined("&#8744;"),
     "not": lambda node, args, known: _Piece(_row(_mo("¬"), args[0].within(_PRODUCT)), _PRODUCT),
     "matmul": _joined("@"),
-    "mT": lambda node, args, known: _Piece(f"<msup>{args[0].within(_ATOM)}<mi>⊤</mi></msup>", _POWER),
+    "mT": lambda node, args, known: _Piece(f"<msup>{args[0].within(_ATOM)}<mi>&#8868;</mi></msup>", _POWER),
     **{op: _relation(sign) for op, sign in _RELATIONS.items()},
 }

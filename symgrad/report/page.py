@@ -24,7 +24,7 @@ from symgrad.ir.traversal import substitute, topological
 from symgrad.parse import parse_formulas
 from symgrad.parse.formula import formula
 from symgrad.report import mathml
-from symgrad.report.curves import Panel, panels
+from symgrad.report.curves import Panel, panels, quantity_name
 from symgrad.resources import environment
 from symgrad.spec import Spec
 
@@ -104,18 +104,16 @@ class _Variant:
 def _variant(operation: Operation, path: tuple[str, ...], variant: Variant) -> _Variant:
     bench = Workbench(operation.program, operation.memory)
     pointwise = {n for n, f in variant.formulas.items() if not any(is_tensor_op(e) for e in topological(f))}
-    rows = [(o, None, c, c.chosen.form) for o, c in variant.value_choices.items() if o in pointwise]
-    rows += [(o, t, c, variant.partials[o, t]) for (o, t), c in variant.slope_choices.items() if o in pointwise]  # type: ignore[misc]
-    drawn: dict[tuple[str, str | None], list[Panel]] = {}
-    for output, tensor, choice, form in rows:
-        drawn[output, tensor] = panels(operation, variant, [(output, tensor, choice, form)])
+    rows: list[tuple[str, str | None, Choice, Expr]] = []
+    rows += [(o, None, c, c.chosen.form) for o, c in variant.value_choices.items() if o in pointwise]
+    rows += [(o, t, c, variant.partials[o, t]) for (o, t), c in variant.slope_choices.items() if o in pointwise]
     quantities = [
         _Quantity(
-            output if tensor is None else f"∂{output}/∂{tensor}",
-            tuple(_steps(choice, bench, output, variant, tensor)),
-            tuple((panel, _svg(panel)) for panel in drawn[output, tensor]),
+            quantity_name(row[0], row[1]),
+            tuple(_steps(row[2], bench, row[1])),
+            tuple((panel, _svg(panel)) for panel in panels(operation, variant, row)),
         )
-        for output, tensor, choice, _ in rows
+        for row in rows
     ]
     shown = tuple(mathml.equation(_label(label), value) for label, value, _ in equations(variant, operation.program))
     return _Variant(", ".join(path), shown, tuple(quantities))
@@ -129,13 +127,13 @@ def _label(label: str) -> str:
     return f"<mfrac>{''.join(parts)}</mfrac>"
 
 
-def _steps(choice: Choice, bench: Workbench, output: str, variant: Variant, tensor: str | None) -> Iterator[_Step]:
+def _steps(choice: Choice, bench: Workbench, tensor: str | None) -> Iterator[_Step]:
     """The formula, and what each rule made of the whole of it, with the error in float32."""
     judge = bench.judge(choice.formula)
 
     def row(rule: str, why: str, form: Expr, wide: bool = False) -> _Step:
         score = judge.score(form, FLOAT32, wide)
-        off = f"{(score.failures and 'not finite at some points, ') or ''}{ulp_text(score.ulp)} ulp"
+        off = f"{'not finite at some points, ' if score.failures else ''}{ulp_text(score.ulp)} ulp"
         return _Step(rule, why, formula(form), off)
 
     form = choice.formula
@@ -174,11 +172,10 @@ def _svg(panel: Panel) -> str:
     for place, text in panel.axis.ticks:
         parts.append(f'<text class="tick" x="{x(place):.1f}" y="{_HEIGHT - 16}" text-anchor="middle">{text}</text>')
     parts.append(f'<text class="tick" x="{_LEFT}" y="10" text-anchor="start">not finite</text>')
-    parts.append(
-        f'<text class="tick" x="{_WIDTH - _RIGHT}" y="{_HEIGHT - 3}" text-anchor="end">{escape(panel.by)}</text>'
-    )
-    parts.append(f'<text class="tick" x="12" y="{_TOP + height / 2:.0f}" transform="rotate(-90 12 {_TOP + height / 2:.0f})" '
-                 'text-anchor="middle">error, ulp</text>')  # fmt: skip
+    end, middle = _WIDTH - _RIGHT, round(_TOP + height / 2)
+    parts.append(f'<text class="tick" x="{end}" y="{_HEIGHT - 3}" text-anchor="end">{escape(panel.by)}</text>')
+    turned = f'x="12" y="{middle}" transform="rotate(-90 12 {middle})" text-anchor="middle"'
+    parts.append(f'<text class="tick" {turned}>error, ulp</text>')
     for curve, kind in zip(panel.curves, ("theirs", "ours"), strict=True):
         dots = []
         for place, error in zip(panel.axis.places, curve.errors, strict=True):

@@ -3,14 +3,15 @@
 Every part that is not rational is a generator of the field: `exp` of each monomial, `log` of each irreducible
 polynomial, roots, and other functions by their arguments. Identities between generators are used where they are known:
 `exp(a + b) = exp(a)*exp(b)`, the same for sines and cosines, powers through logarithms, `log` of a product, `root**n`,
-`sin**2 + cos**2 = 1`. So 0 is a proof; anything else decides nothing, for two generators may be related in a way that is not known here.
+`sin**2 + cos**2 = 1`. So 0 is a proof; anything else decides nothing, for two generators may be related in a way that
+is not known here.
 
 Logarithms are those of absolute values, which is right wherever both sides are real.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from math import gcd
 from typing import TYPE_CHECKING, Any
@@ -293,9 +294,10 @@ class Field:
         for exponents, coefficient in angle.over.to_dict().items():
             share = Fraction(int(coefficient.p), int(coefficient.q)) / Fraction(int(lead.p), int(lead.q))
             term = self._make(self._context.from_dict({exponents: flint.fmpq(1)}), under)
-            times, *unit = self._unit_angle(("angle", self._text(term.over), self._text(term.under)), share)
+            key = ("angle", self._text(term.over), self._text(term.under))
+            times, cosine, sine = self._unit_angle(key, share)
             for _ in range(abs(times)):
-                found = self._rotated(found, unit[0], unit[1] if times > 0 else self._times(unit[1], -1))
+                found = self._rotated(found, cosine, sine if times > 0 else self._times(sine, -1))
         return found
 
     def _rotated(
@@ -318,9 +320,9 @@ class Field:
             times *= 2 if self._units[key].denominator == 1 else 1
             times *= self._units[key].numerator
             return times % 4, _Fraction(self._zero, self._one), _Fraction(self._one, self._one)
-        sine, cosine = self._gen(("sine", *key[1:])), self._gen(("cosine", *key[1:]))
-        square = _Fraction(self._one - cosine.over**2, self._one)
-        self._relations[self._generators["sine", *key[1:]]] = (2, square)
+        of_sine = ("sine", *key[1:])
+        sine, cosine = self._gen(of_sine), self._gen(("cosine", *key[1:]))
+        self._relations[self._generators[of_sine]] = (2, _Fraction(self._one - cosine.over**2, self._one))
         return times, cosine, sine
 
     def _is_pi(self, key: Any) -> bool:
@@ -453,6 +455,10 @@ class Field:
             self._numbers[k] = self._computed(self._keys[k])
         return self._numbers[k]
 
+    def _pairs(self, over: str, under: str) -> Iterator[tuple[Any, Any]]:
+        """The values of two polynomials at the points."""
+        return zip(self._at_points(self._polynomials[over]), self._at_points(self._polynomials[under]), strict=True)
+
     def _computed(self, key: Any) -> list[Any]:
         kind, first, *others = key
         if kind == "symbol":
@@ -460,20 +466,12 @@ class Field:
                 return [mp.mpf(first.evalf(40))] * self.count
             return list(self._points(first))
         if kind == "exp":
-            pairs = zip(
-                self._at_points(self._polynomials[first]), self._at_points(self._polynomials[others[0]]), strict=True
-            )
             unit = mp.mpf(self._units[key].numerator) / self._units[key].denominator
-            return [mp.exp(a / b * unit) for a, b in pairs]
+            return [mp.exp(a / b * unit) for a, b in self._pairs(first, others[0])]
         if kind in ("sine", "cosine"):
-            pairs = zip(
-                self._at_points(self._polynomials[first]), self._at_points(self._polynomials[others[0]]), strict=True
-            )
-            unit = (
-                mp.mpf(self._units["angle", first, others[0]].numerator)
-                / self._units["angle", first, others[0]].denominator
-            )
-            return [(mp.sin if kind == "sine" else mp.cos)(a / b * unit) for a, b in pairs]
+            share = self._units["angle", first, others[0]]
+            function = mp.sin if kind == "sine" else mp.cos
+            return [function(a / b * share.numerator / share.denominator) for a, b in self._pairs(first, others[0])]
         if kind == "log":
             return [mp.log(abs(a)) for a in self._at_points(self._polynomials[first])]
         if kind == "root":

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import ast
-import inspect
 import math
 import re
 import statistics
@@ -11,7 +9,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -24,6 +21,7 @@ from symgrad.testing.facts import Accuracy, Input, Settings, Subject
 from symgrad.testing.magnitudes import over_magnitudes
 from symgrad.testing.report import Report, inspect_subject, make_subject
 from symgrad.testing.samples import bound, closed, draw, forward_ad, gradients, leaves
+from symgrad.testing.sources import spec_text
 from symgrad.testing.values import WAYS, error_at, value_at
 from symgrad.ways.sources import spec_of
 
@@ -196,8 +194,8 @@ def audit(
         subject = make_subject(function, reference, inputs, **facts)
         written = getattr(reference, "__name__", "the reference")
     else:
-        generated, written, program = _of_spec(
-            spec if formula is None else _spec_text(function, formula, settings or {})
+        generated, written, program = subject_of_spec(
+            spec if formula is None else spec_text(function, formula, settings or {})
         )
         if "magnitudes" not in skip and (not only or "magnitudes" in only):
             points = over_magnitudes(program, generated.settings[0])
@@ -213,7 +211,7 @@ def audit(
     return Audit(subject.name, written, report, contenders, (*_notes(subject, report), *notes), subject.first)
 
 
-def _of_spec(spec: Any) -> tuple[Subject, str, Program]:
+def subject_of_spec(spec: Any) -> tuple[Subject, str, Program]:
     """The subject of the generated module, its formula as text, and parsed."""
     import symgrad
 
@@ -248,29 +246,6 @@ def _beside(function: Any, generated: Subject, **facts: Any) -> Subject:
     }
     none = {"refused": (), "bad_shapes": (), "numbers": (), "inplace": None, "module": None}
     return replace(generated, call=made.call, function=made.function, name=made.name, **{**own, **none, **facts})
-
-
-def _spec_text(function: Any, formula: str, settings: Settings) -> str:
-    """A spec for a formula: its names are tensors unless they have values, in the order of the arguments."""
-    try:
-        nodes = list(ast.walk(ast.parse(formula, mode="eval")))
-    except SyntaxError as error:
-        raise ValueError(f"{formula!r} is no formula: {error.msg}") from None
-    called = {id(n.func) for n in nodes if isinstance(n, ast.Call)}
-    found = dict.fromkeys(n.id for n in nodes if isinstance(n, ast.Name) and id(n) not in called)
-    names = set(found) - {"pi", "E", "oo"}
-    try:
-        order = [p for p in inspect.signature(getattr(function, "forward", function)).parameters if p in names]
-    except ValueError:  # a builtin has no signature: its arguments are taken as the formula names them
-        order = [name for name in found if name in names]
-    if set(order) < names:
-        missing = ", ".join(sorted(names - set(order)))
-        raise ValueError(f"{missing} of the formula is no argument of {getattr(function, '__name__', function)}")
-    tensors = [n for n in order if n not in settings]
-    lines = ["op: audited", "tensors:", *(f"  {n}:" for n in tensors)]
-    if settings:
-        lines += ["hyperparameters:", *(f"  {n}: {settings[n]!r}" for n in order if n in settings)]
-    return "\n".join([*lines, "outputs:", f"  y: {formula}", ""])
 
 
 def _far(subject: Subject, points: Sequence[Accuracy]) -> tuple[tuple[Finding, ...], tuple[str, ...]]:
@@ -398,36 +373,3 @@ def _notes(subject: Subject, report: Report) -> Iterator[str]:
     if own:
         shapes = ", ".join(str(tuple(t.shape)) for t in own)
         yield f"backward keeps {len(own)} floats that are neither inputs nor outputs, of shapes {shapes}"
-
-
-def load_target(target: str) -> Any:
-    """What ``PATH.py::NAME`` or ``package.module:NAME`` names; the file is imported, in its package if it has one.
-
-    Raises ValueError that says what is wrong with the target.
-    """
-    import importlib
-    import sys
-
-    path, separator, name = target.rpartition("::" if "::" in target else ":")
-    if not separator or not path or not name:
-        raise ValueError(f"{target!r} is neither PATH.py::NAME nor package.module:NAME")
-    if "::" in target or path.endswith(".py"):
-        file = Path(path).resolve()
-        if not file.is_file():
-            raise ValueError(f"there is no file {path}")
-        root, parts = file.parent, [file.stem]
-        while (root / "__init__.py").exists():
-            parts.insert(0, root.name)
-            root = root.parent
-        sys.path.insert(0, str(root))
-        path = ".".join(parts)
-    try:
-        module = importlib.import_module(path)
-    except ImportError as error:
-        raise ValueError(f"{path} cannot be imported: {error}") from error
-    found: Any = module
-    for part in name.split("."):
-        if not hasattr(found, part):
-            raise ValueError(f"{path} has no {name}")
-        found = getattr(found, part)
-    return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator
 from dataclasses import MISSING, fields
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 import torch
@@ -26,9 +26,9 @@ class FunctionTests:
     not apply to the operation is no test of the subclass. Tests of the subclass's own go beside them.
     """
 
-    call: ClassVar[Any]
-    composite: ClassVar[Any]
-    residuals: ClassVar[Residuals]  # declared, because an empty mapping has no type of its own
+    call: Any
+    composite: Any
+    residuals: Residuals  # declared, because an empty mapping has no type of its own
 
     @classmethod
     def subject(cls) -> Subject:

@@ -1,3 +1,4 @@
+# type: ignore  # Triton's language only looks like Python
 """What the Triton passes of this folder share: functions that formulas call, and how passes are launched.
 
 `tl.exp` and its like are approximations on float32, and so are the operators `/` and `tl.sqrt`: functions

@@ -7,6 +7,7 @@ import os
 import re
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
@@ -23,7 +24,7 @@ SPEC = "op: {op}\ntensors:\n  x:\noutputs:\n  y: 2*x\n"
 BAD = "op: {op}\ntensors:\n  x:\noutputz:\n  y: 2*x  # [red]no markup[/red]\n"
 
 
-def derivation() -> SimpleNamespace:
+def derivation(proofs: Sequence[SimpleNamespace] = ()) -> SimpleNamespace:
     step = SimpleNamespace(subject="dy/dx", rule="merge", before="[bold]a[/bold]", after="b" * 200, reason="shorter")
     form = {"subject": "y", "ulp32": 0.5, "ulp64": 1e9, "nonfinite": 0, "cost": 2.25}
     return SimpleNamespace(
@@ -32,13 +33,16 @@ def derivation() -> SimpleNamespace:
         steps=[step],
         candidates=[SimpleNamespace(**form, text="2*x", chosen=True)],
         plan=[SimpleNamespace(what="nothing", bytes_per_element=0, reason="the derivative is constant")],
-        accuracy=[SimpleNamespace(**form, composite_ulp32=None, composite_ulp64=0.75)],
+        accuracy=[SimpleNamespace(**form, composite_ulp32=9, composite_ulp64=0.75, composite_nonfinite=0, local=False)],
         notes=["float16 loses much"],
+        kept=[],
+        proofs=proofs,
+        prover="SymPy 9",
     )
 
 
-def compile_spec(spec: Spec, package: str = "") -> SimpleNamespace:
-    """A compiler that needs no time; the op says what goes wrong."""
+def compile_spec(spec: Spec, package: str = "", prove: bool = False) -> SimpleNamespace:
+    """A compiler that needs no time; the op says what goes wrong, and the judge refutes `wrong`."""
     if spec.op == "refused":
         raise SymgradError("no derivative is known")
     if spec.op == "crash":
@@ -55,8 +59,10 @@ def compile_spec(spec: Spec, package: str = "") -> SimpleNamespace:
     if spec.options.kernels == "all":
         files |= dict.fromkeys((f"{spec.op}.cpp", f"{spec.op}_triton.py"), "...\n")
     compiled.append(spec.op)
+    outcome = "refuted" if spec.op == "wrong" else "proven"
+    proofs = [SimpleNamespace(subject="dy/dx", outcome=outcome, text=f"{outcome} (at x = 2)")] if prove else []
     return SimpleNamespace(
-        spec=spec, files=files, shared={"_runtime.py": "r = 1\n"}, derivation=derivation(), mistakes=()
+        spec=spec, files=files, shared={"_runtime.py": "r = 1\n"}, derivation=derivation(proofs), mistakes=()
     )
 
 
@@ -90,6 +96,20 @@ def generated(folder: str = "generated") -> list[str]:
     """The files of operations, without those that all share."""
     found = {path.name for path in Path(folder).iterdir()} if Path(folder).exists() else set()
     return sorted(found - {"__init__.py", "_runtime.py"})
+
+
+def test_gen_and_check_prove_what_they_are_asked_to_and_write_nothing_that_is_refuted():
+    write("specs/right.yaml")
+    write("specs/wrong.yaml")
+    refused = run("gen", "specs", "--prove")
+    assert refused.exit_code == 1
+    assert "specs/right.yaml: proven by SymPy 9" in refused.output
+    assert "specs/wrong.yaml: dy/dx: refuted (at x = 2)" in refused.output
+    assert generated() == ["right.py", "test_right.py"]
+    assert run("gen", "specs").exit_code == 0
+    assert run("check", "specs").exit_code == 0
+    assert run("check", "specs/right.yaml", "--prove").exit_code == 0
+    assert run("check", "specs", "--prove").exit_code == 1
 
 
 def test_gen_with_kernels_writes_and_checks_the_passes():
@@ -428,7 +448,9 @@ def test_explain_shows_the_derivation_as_it_is():
     write("specs/a.yaml", SPEC + "summary: '[bold]Twice[/bold]'\n")
     result = run("explain", "specs")
     assert result.exit_code == 0
-    assert result.stdout.splitlines()[:2] == ["a  (specs/a.yaml)", "[bold]Twice[/bold]"]
+    title, gained, summary, *_ = result.stdout.splitlines()
+    assert (title, summary) == ("a  (specs/a.yaml)", "[bold]Twice[/bold]")
+    assert gained.endswith("proven by SymPy 9")
     for piece in ("= 2*x", "merge: shorter", "[bold]a[/bold]", "b" * 200, "1e+09", "- float16 loses much"):
         assert piece in result.stdout
     assert all(line == line.rstrip() for line in result.stdout.splitlines())

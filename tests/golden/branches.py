@@ -12,7 +12,7 @@ Residuals: x or nothing.
 Float32: value within 0.3 ulp, derivatives within 0.5 ulp (beyond the conditioning of the
 formula).
 """
-# pyright: reportIncompatibleMethodOverride=false, reportOperatorIssue=false
+# pyright: reportIncompatibleMethodOverride=false, reportOperatorIssue=false, reportOptionalOperand=false
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@
 Residuals: nothing.
 Float32: value within 0.3 ulp (beyond the conditioning of the formula).
 """
-# pyright: reportIncompatibleMethodOverride=false, reportOperatorIssue=false
+# pyright: reportIncompatibleMethodOverride=false, reportOperatorIssue=false, reportOptionalOperand=false
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class InPlaceFunction(Function):
 class InPlaceInplaceFunction(Function):
     """InPlaceFunction, whose result is written over x."""
 
-    backward = InPlaceFunction.backward
+    backward: Any = InPlaceFunction.backward
 
     @staticmethod
     def forward(x: Tensor, shift: Tensor) -> Tensor:

@@ -9,7 +9,7 @@ Residuals: x and scale; and erf(x), which is recomputed where backward is differ
 Float32: value within 0.2 ulp, derivatives within 0.8 ulp (beyond the conditioning of the
 formula).
 """
-# pyright: reportIncompatibleMethodOverride=false, reportOperatorIssue=false
+# pyright: reportIncompatibleMethodOverride=false, reportOperatorIssue=false, reportOptionalOperand=false
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ Residuals: x.
 Float32: value within 0.0 ulp, derivatives within 0.2 ulp (beyond the conditioning of the
 formula).
 """
-# pyright: reportIncompatibleMethodOverride=false, reportOperatorIssue=false
+# pyright: reportIncompatibleMethodOverride=false, reportOperatorIssue=false, reportOptionalOperand=false
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ Residuals: x.
 Float32: value within 0.8 ulp, derivatives within 1.9 ulp (beyond the conditioning of the
 formula).
 """
-# pyright: reportIncompatibleMethodOverride=false, reportOperatorIssue=false
+# pyright: reportIncompatibleMethodOverride=false, reportOperatorIssue=false, reportOptionalOperand=false
 
 from __future__ import annotations
 

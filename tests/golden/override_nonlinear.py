@@ -7,7 +7,7 @@
 Residuals: nothing.
 Float32: value within 0.0 ulp (beyond the conditioning of the formula).
 """
-# pyright: reportIncompatibleMethodOverride=false, reportOperatorIssue=false
+# pyright: reportIncompatibleMethodOverride=false, reportOperatorIssue=false, reportOptionalOperand=false
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ Residuals: x and y; and hypot(x, y), which is recomputed where backward is diffe
 Float32: value within 0.5 ulp, derivatives within 1.6 ulp (beyond the conditioning of the
 formula).
 """
-# pyright: reportIncompatibleMethodOverride=false, reportOperatorIssue=false
+# pyright: reportIncompatibleMethodOverride=false, reportOperatorIssue=false, reportOptionalOperand=false
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ Residuals: x and y.
 Float32: value within 0.5 ulp, derivatives within 0.3 ulp (beyond the conditioning of the
 formula); value evaluated in float64.
 """
-# pyright: reportIncompatibleMethodOverride=false, reportOperatorIssue=false
+# pyright: reportIncompatibleMethodOverride=false, reportOperatorIssue=false, reportOptionalOperand=false
 
 from __future__ import annotations
 

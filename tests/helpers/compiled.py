@@ -42,7 +42,7 @@ class Compiled:
     def text(self) -> str:
         """The generated module."""
         if self._text is None:
-            self._text = render_module(self.operation)
+            self._text = render_module(self.operation).text
         return self._text
 
     @property

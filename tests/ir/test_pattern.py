@@ -124,6 +124,11 @@ def test_a_power_holds_the_power_that_is_wanted() -> None:
         assert whole is EXP_X**3 * Y * Z
 
 
+def test_a_power_in_a_sum_is_no_two_terms() -> None:
+    found = rooted(A * B + A * C, (X * Y) ** 2 + X * Z + X * EXP_X)
+    assert {rest for _, rest in found} == {(X * Y) ** 2}
+
+
 def test_long_sums_are_left_alone_and_short_ones_are_quick() -> None:
     long = ex.add(*(make("exp", symbol(f"v{i}")) for i in range(200)))
     with at_most(calls=1_000_000):

@@ -10,7 +10,8 @@ import torch
 
 from symgrad.errors import SpecError
 from symgrad.ir.expr import Expr, make, symbol
-from symgrad.parse import parse_formulas
+from symgrad.ops.tensors.shapes import extent
+from symgrad.parse import FormulaError, parse_expression, parse_formulas
 from symgrad.parse.alignment import aligned
 from symgrad.spec import parse_spec
 from symgrad.targets.torch.printer import Printer
@@ -126,3 +127,28 @@ def test_shapes_that_fit(check: Callable[..., None]) -> None:
 def test_shapes_that_do_not(check: Callable[..., None], shape: tuple[int, ...], dims: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         check("op", {"x": (torch.ones(2, 3), ("N", "C")), "w": (torch.ones(shape), dims)})
+
+
+@pytest.mark.parametrize(
+    ("shapes", "result"),
+    [
+        (("N D", "M D"), "N M D"),
+        (("M D", "N D"), "M N D"),
+        (("B N D", "B M D"), "B N M D"),
+        (("N D", "D"), "N D"),
+        (("N", "M"), None),
+        (("N D", "D N"), None),
+        (("N D", "M D D"), None),
+    ],
+)
+def test_rows_with_a_name_in_common_meet_in_pairs_in_the_order_in_which_they_are_written(
+    shapes: tuple[str, str], result: str | None
+) -> None:
+    first, second = (tensor(name, *names.split()) for name, names in zip("ba", shapes, strict=True))
+    for operator in ("-", "*", "<", "%"):
+        text = f"b {operator} a" if operator != "<" else "where(b < a, 1, 0)"
+        if result is None:
+            with pytest.raises(FormulaError, match="do not align by name|cannot|do not broadcast"):
+                parse_expression(text, [first, second])
+        else:
+            assert extent(parse_expression(text, [first, second])).dims == tuple(result.split())

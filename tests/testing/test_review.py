@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from symgrad.testing import audit, check_function
-from symgrad.testing.review import load_target
+from symgrad.testing.sources import load_target
 
 SOURCE = '''
 import torch

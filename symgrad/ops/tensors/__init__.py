@@ -12,6 +12,7 @@ from symgrad.ops.tensors import (
     ordering,
     positions,
     products,
+    random,
     reductions,
     scans,
     shaping,
@@ -60,6 +61,7 @@ ROWS = (
     *joins.ROWS,
     *views.ROWS,
     *positions.ROWS,
+    *random.ROWS,
     *linalg.ROWS,
     *windows.ROWS,
 )
@@ -75,6 +77,8 @@ INTERNAL_ROWS = (
     *indexing.INTERNAL,
     *joins.INTERNAL,
     *views.INTERNAL,
+    *linalg.INTERNAL,
+    *random.INTERNAL,
     *windows.INTERNAL,
 )
 

@@ -7,10 +7,10 @@ from typing import Any
 
 from symgrad.ir.expr import ONE, ZERO, Expr, make, num, power, symbol
 from symgrad.ir.truth import compare, where
-from symgrad.ops.tensors.extent import reduced
+from symgrad.ops.tensors.extent import extent, reduced, same
 from symgrad.ops.tensors.row import TENSOR_OPS, Attribute, Ref, TensorOp
 from symgrad.ops.tensors.shapes import covers, shape_sources
-from symgrad.ops.tensors.shaping import count, expand, restore
+from symgrad.ops.tensors.shaping import count, expand, restore, unsqueeze
 
 KEEPDIM = Attribute("keepdim", "bool", False)
 DIMS = (Attribute("dim", "dims"), KEEPDIM)
@@ -127,6 +127,15 @@ def var(x: Expr, dim: Any = None, correction: Any = 1, keepdim: Any = False, unb
     return make("var", x, dim=dim, correction=correction if unbiased is None else int(unbiased), keepdim=keepdim)
 
 
+def _cdist(a: Expr, b: Expr, p: Any = 2) -> Expr:
+    """The norms of all differences of rows, and not torch's products of them, in which close points cancel."""
+    known = extent(a), extent(b)
+    if not all(of.exact and len(of.dims) >= 2 for of in known):
+        raise ValueError("cdist needs tensors of declared shapes, [..., N, D] and [..., M, D]")
+    same(known[0].dims[-1], known[1].dims[-1], f"cdist of {known[0]} and {known[1]}")
+    return _norm(unsqueeze(a, -2) - unsqueeze(b, -3), p, -1)
+
+
 def _logsumexp_slope(node: Expr) -> Expr:
     return make("exp", node.args[0] - restore(node, node))
 
@@ -210,6 +219,7 @@ ROWS = (
         saves="xy",
         definition=_norm,
     ),
+    TensorOp("cdist", operands=("x1", "x2"), attributes=(Attribute("p", "order", 2),), floats=True, definition=_cdist),
 )
 
 

@@ -70,6 +70,7 @@ class TensorOp:
         integer: indices of operands that are tensors of integers: labels, places.
         places: `node -> size` that integers among the operands are below.
         numbers: indices of operands that are Python numbers: sizes. The last one stands for all variadic operands.
+        seeds: indices of operands that are whole numbers, or tensors of one.
         whole: whether it makes integers of integers.
         same: whether of one number, in whatever shape, it is that number again.
         fixes: other numbers of which it is that number again.
@@ -103,6 +104,7 @@ class TensorOp:
     integer: frozenset[int] = frozenset()
     places: Callable[[Expr], Dim | None] | None = None
     numbers: frozenset[int] = frozenset()
+    seeds: frozenset[int] = frozenset()
     whole: bool = False
     same: bool = False
     fixes: tuple[Expr, ...] = ()

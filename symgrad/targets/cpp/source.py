@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import starmap
 from typing import Any
 
 from symgrad.accuracy.machine import machine
 from symgrad.ir.expr import Expr
+from symgrad.lower.clike import clike_lines
+from symgrad.lower.code import Code, chained, code
+from symgrad.lower.naming import Names
+from symgrad.lower.program import Assign, Declare, If, Program, reads
 from symgrad.parse.formula import formula
 from symgrad.resources import environment
 from symgrad.targets.constants import constant_value
@@ -17,7 +22,6 @@ from symgrad.targets.cpp.shared import reserved
 from symgrad.targets.fused import rows
 from symgrad.targets.fused.model import Kernel
 from symgrad.targets.fused.writing import name_values
-from symgrad.targets.naming import Names
 from symgrad.targets.torch.docs import module_docstring, summary
 from symgrad.targets.torch.layout import Layout
 
@@ -114,30 +118,33 @@ class _Writer:
         """The pass as source."""
         kernel = self.kernel
         written = [self.names.reserve(r.name) for r in kernel.results]
-        known: dict[Expr, str] = {}
+        known: dict[Expr, str | Code] = {}
         for operand in kernel.operands:
             local = self.names.fresh(operand.leaf.name.partition("[")[0])
             self.given.append(local)
-            known[operand.leaf] = f"({local} != 0)" if operand.leaf.is_boolean else local
+            known[operand.leaf] = code("{0} != 0", local) if operand.leaf.is_boolean else local
         statistics = [self.names.fresh(f"known{k}") for k, _ in enumerate(kernel.known)]
         keeps = [self.names.fresh(f"kept{k}") for k, _ in enumerate(kernel.keeps)]
         for symbol in kernel.numbers:
             self.numbers.append(self.names.fresh(symbol.name.partition(" ")[0]))
-            known[symbol] = f"({self.numbers[-1]} != 0)" if symbol["kind"] == "bool" else self.numbers[-1]
+            known[symbol] = code("{0} != 0", self.numbers[-1]) if symbol["kind"] == "bool" else self.numbers[-1]
         roots = machine([r.value for r in kernel.results])
         found = rows.stages(roots, kernel.reductions)
         reductions = [n for stage in found for n in stage.reductions]
         slots = len(reductions) + sum(len(stage.settled) for stage in found)
-        known |= {n: f"row[{k}]" for k, n in enumerate(kernel.reductions, slots)}
+        known |= {n: code("row[{0}]", k) for k, n in enumerate(kernel.reductions, slots)}
         held = [v for v in rows.compared(roots) if v not in known]  # an operand is what it is wherever it is read
         stages, kinds, stage_of, held_in = self._stages(found, known, held)
-        templates = [f"result[{k}] = {{}};" for k in range(len(written))]
-        lines = self._unpacked(self._statements(roots, templates, known, chosen=len(written) > 1))
+        places = [code("result[{0}]", k) for k in range(len(written))]
+        program = self._statements(roots, places, known)
+        if len(written) > 1:
+            chosen = (If(code("wanted >> {0} & 1", k), (s,)) for k, s in enumerate(program[-len(written) :]))
+            program = (*program[: -len(written)], *chosen)
         return Written(
             name="".join(part.capitalize() for part in kernel.name.split("_")),
             operands=len(self.given),
             results=len(written),
-            lines=tuple(lines),
+            lines=self._unpacked(program),
             stages=stages,
             kinds=kinds,
             stage_of=stage_of,
@@ -161,7 +168,7 @@ class _Writer:
 
     # ------------------------------------------------------------------------------------------ rows
     def _stages(
-        self, found: Sequence[rows.Stage], known: dict[Expr, str], held: Sequence[Expr]
+        self, found: Sequence[rows.Stage], known: dict[Expr, str | Code], held: Sequence[Expr]
     ) -> tuple[tuple[Stage, ...], str, tuple[int, ...], tuple[int, ...]]:
         """The passes over a row that reduce it, before the one that writes; what each reduction is, and its stage.
 
@@ -174,16 +181,18 @@ class _Writer:
         held_in: dict[Expr, int] = {}
         for stage in found:
             members = stage.reductions
-            templates = [_ACCUMULATE[n.op].replace("#", str(slots[n])) for n in members]
-            own = {v: f"given[{len(self.given) + held.index(v)}]" for n in members for v in n.args if v in held}
-            own = {v: text for v, text in own.items() if v not in known}
-            lines = self._statements([n.args[0] for n in members], templates, known, held=own)
+            collected = [code("partial[{0}]", slots[n]) for n in members]
+            later = [v for n in members for v in n.args if v in held and v not in known]
+            own = {v: code("given[{0}]", len(self.given) + held.index(v)) for v in later}
+            combined = [_COMBINED[n.op] for n in members]
+            program = self._statements([n.args[0] for n in members], collected, known, combined, own)
             known |= own
             held_in |= dict.fromkeys(own, len(stages))
-            known |= {n: f"row[{slots[n]}]" for n in members}
-            settled = self._statements(stage.settled, [f"row[{slots[n]}] = {{}};" for n in stage.settled], known)
-            known |= {n: f"row[{slots[n]}]" for n in stage.settled}
-            stages.append(Stage(tuple(self._unpacked(lines)), tuple(self._unpacked(settled))))
+            known |= {n: code("row[{0}]", slots[n]) for n in members}
+            follows = {n: code("row[{0}]", slots[n]) for n in stage.settled}
+            settled = self._statements(stage.settled, list(follows.values()), known)
+            known |= follows
+            stages.append(Stage(self._unpacked(program), self._unpacked(settled)))
         return (
             tuple(stages),
             "".join(_KINDS[n.op] for n in reductions),
@@ -191,39 +200,39 @@ class _Writer:
             tuple(held_in[v] for v in held),
         )
 
-    def _unpacked(self, lines: Sequence[str]) -> list[str]:
-        """The lines, after the declarations of the operands and numbers that they read."""
-        words = frozenset(re.findall(r"\w+", "\n".join(lines)))
-        given = [f"{g} = given[{k}]" for k, g in enumerate(self.given) if g in words]
-        numbers = [f"{n} = number[{k}]" for k, n in enumerate(self.numbers) if n in words]
-        declared = [f"const V {', '.join(given)};"] if given else []
-        return [*declared, *([f"const double {', '.join(numbers)};"] if numbers else []), *lines]
+    def _unpacked(self, program: Program) -> tuple[str, ...]:
+        """The lines of a program, after the declarations of the operands and numbers that it reads."""
+        read = reads(program)
+        given = [(g, code("given[{0}]", k)) for k, g in enumerate(self.given) if g in read]
+        numbers = [(n, code("number[{0}]", k)) for k, n in enumerate(self.numbers) if n in read]
+        declared = [Declare(kind, tuple(own)) for kind, own in (("V", given), ("double", numbers)) if own]
+        return tuple(clike_lines((*declared, *program)))
 
     # ------------------------------------------------------------------------------------------ statements
     def _statements(
         self,
         roots: Sequence[Expr],
-        templates: Sequence[str],
-        known: Mapping[Expr, str],
-        *,
-        chosen: bool = False,
-        held: Mapping[Expr, str] | None = None,
-    ) -> list[str]:
-        """Statements that compute the roots; values used more than once have names, those that are `held` places."""
+        places: Sequence[Code],
+        known: Mapping[Expr, str | Code],
+        combined: Sequence[Callable[[Code, Code], Code]] = (),
+        held: Mapping[Expr, Code] | None = None,
+    ) -> Program:
+        """Statements that put the roots in their places, where they may be combined with what stands there.
+
+        Values used more than once have names, those that are `held` places.
+        """
         names = dict(known)
         printer = CppPrinter(names, self.constants)
         named = name_values(roots, names, self.names.copy(), printer, held)
-        places = frozenset((held or {}).values())
-        lines = [f"{'' if name in places else 'const auto '}{name} = {text};" for name, text in named]
-        for k, (root, template) in enumerate(zip(roots, templates, strict=True)):
-            line = template.format(printer.lanes(root))
-            lines.append(f"if constexpr (wanted >> {k} & 1) {line}" if chosen else line)
-        return lines
+        values: Iterable[Code] = map(printer.lanes, roots)
+        if combined:
+            values = (combine(place, value) for combine, place, value in zip(combined, places, values, strict=True))
+        return (*starmap(Assign, named), *map(Assign, places, values))
 
 
-_ACCUMULATE = {
-    "row_sum": "partial[#] = partial[#] + {};",
-    "row_max": "partial[#] = maximum(partial[#], {});",
-    "row_min": "partial[#] = minimum(partial[#], {});",
+_COMBINED: Mapping[str, Callable[[Code, Code], Code]] = {
+    "row_sum": partial(chained, "+"),
+    "row_max": partial(code, "maximum({0}, {1})"),
+    "row_min": partial(code, "minimum({0}, {1})"),
 }
 _KINDS = {"row_sum": "+", "row_max": ">", "row_min": "<"}

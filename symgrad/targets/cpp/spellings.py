@@ -13,7 +13,7 @@ __all__ = ["SPELLINGS", "Spelling", "can_spell"]
 
 @dataclass(frozen=True)
 class Spelling:
-    """Format strings: `lanes` for a register full of elements, `number` for a double. Empty: there is none."""
+    """Templates: `lanes` for a register full of elements, `number` for a double. Empty: there is none."""
 
     lanes: str
     number: str = ""
@@ -21,7 +21,7 @@ class Spelling:
 
 def _same(name: str, *, number: bool = True) -> Spelling:
     """A function of one argument that is called alike in both places."""
-    return Spelling(f"{name}({{0}})", f"std::{name}({{0}})" if number else "")
+    return Spelling(f"{name}({{0}})", f"std.{name}({{0}})" if number else "")
 
 
 SPELLINGS = {
@@ -38,21 +38,21 @@ SPELLINGS = {
     },
     **{name: Spelling(f"{name}({{0}})", f"{name}_of({{0}})") for name in ("digamma", "erfinv", "erfcx", "log_ndtr")},
     "polygamma": Spelling("trigamma({1})", "trigamma_of({1})"),  # of order 1
-    "atan2": Spelling("atan2({0}, {1})", "std::atan2({0}, {1})"),
-    "hypot": Spelling("hypot({0}, {1})", "std::hypot({0}, {1})"),
+    "atan2": Spelling("atan2({0}, {1})", "std.atan2({0}, {1})"),
+    "hypot": Spelling("hypot({0}, {1})", "std.hypot({0}, {1})"),
     "logaddexp": Spelling("logaddexp({0}, {1})"),
     "xlogy": Spelling("xlogy({0}, {1})"),
     "xlog1py": Spelling("xlog1py({0}, {1})"),
     "heaviside": Spelling("heaviside({0}, {1})"),
-    "maximum": Spelling("maximum({0}, {1})", "std::fmax({0}, {1})"),
-    "minimum": Spelling("minimum({0}, {1})", "std::fmin({0}, {1})"),
-    "clamp": Spelling("minimum(maximum({0}, {1}), {2})", "std::fmin(std::fmax({0}, {1}), {2})"),
-    "round": Spelling("nearbyint({0})", "std::nearbyint({0})"),
+    "maximum": Spelling("maximum({0}, {1})", "std.fmax({0}, {1})"),
+    "minimum": Spelling("minimum({0}, {1})", "std.fmin({0}, {1})"),
+    "clamp": Spelling("minimum(maximum({0}, {1}), {2})", "std.fmin(std.fmax({0}, {1}), {2})"),
+    "round": Spelling("nearbyint({0})", "std.nearbyint({0})"),
     "reciprocal": Spelling("reciprocal({0})"),
     "widen": Spelling("widen({0})", "{0}"),
     **{narrow: Spelling(f"{name}({{0}})") for narrow, name in NARROW.items()},
-    "row_reciprocal": Spelling("(1 / ({0}))"),
-    "row_value": Spelling("({0})"),
+    "row_reciprocal": Spelling("1 / {0}"),
+    "row_value": Spelling("{0}"),
     "row_sum": Spelling(""),
     "row_max": Spelling(""),
     "row_min": Spelling(""),

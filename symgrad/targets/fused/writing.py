@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import ast
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from typing import ClassVar
 
 from symgrad.ir.expr import COMPARISONS, LOGICAL, Expr
 from symgrad.ir.traversal import topological
-from symgrad.targets.naming import Names
-from symgrad.targets.torch.schedule import choose_temporaries
+from symgrad.lower.code import Code, binary, code, name, names_in
+from symgrad.lower.naming import Names
+from symgrad.lower.schedule import choose_temporaries
 
 __all__ = ["PassPrinter", "is_structure", "name_values"]
 
@@ -21,58 +24,50 @@ def is_structure(node: Expr) -> bool:
 
 
 class PassPrinter(ABC):
-    """Prints machine-level expressions; `names` gives the names of leaves and of values computed before.
+    """Prints machine-level expressions; `names` gives the names of leaves and of values computed before, or their code.
 
-    Constants that are not plain numbers are collected in `constants`, to be defined once. `infix` holds operators
-    with two operands and how strongly they bind, `atom` how strongly a name does; 0 is the loosest.
+    Constants that are not plain numbers are collected in `constants`, to be defined once. `infix` are the operators
+    with two operands.
     """
 
-    infix: Mapping[str, tuple[str, int]]
-    atom: int
+    infix: ClassVar[Mapping[str, str]]
 
-    def __init__(self, names: Mapping[Expr, str], constants: dict[Expr, str]) -> None:
+    def __init__(self, names: Mapping[Expr, str | Code], constants: dict[Expr, str]) -> None:
         self.names = names
         self.constants = constants
 
-    def __call__(self, node: Expr) -> str:
-        """The source of an expression."""
-        return self._at(node, 0)
-
-    def _at(self, node: Expr, strength: int) -> str:
-        text, own = self._print(node)
-        return text if own >= strength else f"({text})"
-
-    def _print(self, node: Expr) -> tuple[str, int]:
-        """The source of an expression, and how strongly it binds."""
+    def __call__(self, node: Expr) -> Code:
+        """The code of an expression."""
         if node in self.names:
-            return self.names[node], self.atom
+            known = self.names[node]
+            return name(known) if isinstance(known, str) else known
         return self._constant(node) if not node.symbols else self._operation(node)
 
-    def _operators(self, node: Expr) -> tuple[str, int] | None:
+    def _operators(self, node: Expr) -> Code | None:
         """What is written with an operator between two operands."""
+        if node.op in COMPARISONS:
+            return code(f"{{0}} {COMPARISONS[node.op]} {{1}}", *map(self, node.args))
         if node.op not in self.infix or len(node.args) != 2:
             return None
-        symbol, strength = self.infix[node.op]
-        left, right = node.args
-        return f"{self._at(left, strength)} {symbol} {self._at(right, strength + 1)}", strength
+        return binary(self.infix[node.op], *map(self, node.args))
 
     @abstractmethod
-    def _constant(self, node: Expr) -> tuple[str, int]:
+    def _constant(self, node: Expr) -> Code:
         """An expression without symbols."""
 
     @abstractmethod
-    def _operation(self, node: Expr) -> tuple[str, int]:
+    def _operation(self, node: Expr) -> Code:
         """An operation that has no name yet."""
 
 
 def name_values(
     roots: Sequence[Expr],
-    names: dict[Expr, str],
+    names: dict[Expr, str | Code],
     local: Names,
-    printed: Callable[[Expr], str],
-    own: Mapping[Expr, str] | None = None,
-) -> list[tuple[str, str]]:
-    """Name the values that are read more than once, and those in `own`: their names and sources, in order.
+    printed: Callable[[Expr], Code],
+    own: Mapping[Expr, str | Code] | None = None,
+) -> list[tuple[str | Code, Code]]:
+    """Name the values that are read more than once, and those in `own`: their names and code, in order.
 
     They are added to `names`, which `printed` reads.
     """
@@ -82,8 +77,14 @@ def name_values(
     found = []
     for node in order:
         if node in temporaries:
-            text = printed(node)
-            described = {n: "row" if "[" in t else t for n, t in names.items()}
-            names[node] = own.get(node) or local.for_value(node, described)
-            found.append((names[node], text))
+            value = printed(node)
+            names[node] = own.get(node) or local.for_value(node, {n: _word(known) for n, known in names.items()})
+            found.append((names[node], value))
     return found
+
+
+def _word(known: str | Code) -> str:
+    """What a value is called in the names of others: what stands in a row, by that."""
+    if isinstance(known, str):
+        return known
+    return "row" if isinstance(known, ast.Subscript) else min(names_in(known))

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from symgrad.accuracy.machine import machine
 from symgrad.compiler.operation import Variant
 from symgrad.differentiate.symbols import tangent
 from symgrad.ir import expr as ex
 from symgrad.lower.code import Code, code, constant, joined, name, tuple_of
+from symgrad.lower.conditionals import branches
 from symgrad.lower.program import Assign, Do, Program, Return, Statement, reads, returned
+from symgrad.lower.schedule import Scope, Target, statements
 from symgrad.spec.model import Hyperparameter, Tensor
 from symgrad.targets.literals import quoted
-from symgrad.targets.torch.conditionals import branches
 from symgrad.targets.torch.layout import Layout
 from symgrad.targets.torch.printer import Printer
-from symgrad.targets.torch.schedule import Scope, Target, statements
 
 
 def entry(layout: Layout, kernels: str = "") -> str:
@@ -92,7 +91,7 @@ def surrogate(layout: Layout) -> Program:
                 def result(differentiated: Code) -> Statement:
                     return Return(_through(value, [differentiated]))
 
-                return statements([Target("", ex.add(*terms), (), result)], Scope(names, dict(known)), layout.constants)
+                return statements([Target("", ex.add(*terms), (), result)], Scope(names, dict(known)), layout.printing)
             parts = [Printer(known, layout.constants)(e) for e in machine(terms)]
             if rest:
                 own = shown_of(
@@ -134,8 +133,8 @@ def shown_of(layout: Layout, arguments: Sequence[str]) -> Code:
     return code("{0}[0]", call) if count == 1 else code("{0}[:{1}]", call, count)
 
 
-def inplace(layout: Layout) -> dict[str, Any] | None:
-    """The parts of the in-place Function, where no derivative reads the tensor that is overwritten.
+def inplace(layout: Layout) -> dict[str, Program] | None:
+    """The methods of the in-place Function, where no derivative reads the tensor that is overwritten.
 
     It serves reverse mode. The others copy the result over the tensor: a tangent cannot always be written over.
     """
@@ -145,7 +144,6 @@ def inplace(layout: Layout) -> dict[str, Any] | None:
     output = next(iter(layout.outputs.values()))
     results = tuple_of([output, *[constant(None)] * layout.keeps]) if layout.keeps else name(output)
     return {
-        "tensor": layout.arguments[tensor],
         "forward": (Return(written_over(layout) or _copied_over(layout)),),
         "setup": (
             Do(code("ctx.mark_dirty({0})", output)),

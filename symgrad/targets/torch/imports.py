@@ -1,10 +1,9 @@
-"""The import blocks of generated modules and tests: what their text reads of torch and the standard library."""
+"""The import blocks of generated modules and tests: what their programs read of torch and the standard library."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TypeAlias
-
-from symgrad.targets.free_names import free_names
 
 __all__ = ["module_imports", "test_imports"]
 
@@ -34,36 +33,29 @@ _OF_MODULES: tuple[tuple[Row, ...], ...] = (
 
 _OF_TESTS: tuple[tuple[Row, ...], ...] = (
     (
-        ("collections", ()),
-        ("contextlib", ()),
-        ("functools", ()),
         ("math", ()),
-        ("collections.abc", ("Callable",)),
         ("typing", ("Any",)),
     ),
     (
         ("torch", ()),
         ("symgrad.targets.torch.runtime", ("_special",)),
         ("symgrad.testing", ("Accuracy", "FunctionTests", "Input")),
-        ("torch", ("Tensor",)),
         ("torch.nn", ("functional as F",)),
-        ("torch.nn", ("grad as _grads",)),
     ),
 )
 
 
-def module_imports(text: str) -> str:
-    """The import block that the text of a module needs; torch, the standard library and the runtime."""
-    return _imports(text, _OF_MODULES)
+def module_imports(read: Collection[str]) -> str:
+    """The import block of a module that reads these names; torch, the standard library and the runtime."""
+    return _imports({"Any", "Callable", "Function", "Tensor", "rt", *read}, _OF_MODULES)
 
 
-def test_imports(text: str) -> str:
-    """The import block that the text of a generated test needs."""
-    return _imports(text, _OF_TESTS)
+def test_imports(read: Collection[str]) -> str:
+    """The import block of a generated test that reads these names."""
+    return _imports({"Any", "FunctionTests", "Input", *read}, _OF_TESTS)
 
 
-def _imports(text: str, blocks: tuple[tuple[Row, ...], ...]) -> str:
-    read = free_names(text)
+def _imports(read: Collection[str], blocks: tuple[tuple[Row, ...], ...]) -> str:
     found = ["from __future__ import annotations"]
     for block in blocks:
         lines: list[str] = []

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from symgrad.compiler.operation import Operation
+from symgrad.lower.program import reads
 from symgrad.lower.python import lines
 from symgrad.parse.formula import formula
 from symgrad.resources import environment
@@ -20,25 +22,49 @@ if TYPE_CHECKING:
     from symgrad.targets.fused.binding import Fused
 
 
-def render_module(operation: Operation, fused: Fused | None = None) -> str:
-    """The module of an operation, formatted; it imports torch, the standard library and the runtime beside it."""
+@dataclass(frozen=True)
+class Module:
+    """The text of a module, formatted, and the names that it reads of torch, the standard library and the runtime."""
+
+    text: str
+    reads: frozenset[str]
+
+
+def render_module(operation: Operation, fused: Fused | None = None) -> Module:
+    """The module of an operation."""
     layout = Layout(operation)
-    template = environment().get_template("torch/module.py.j2")
-    context = _context(layout, fused)
-    draft = template.render(**context, imports="")
-    return format_python(template.render(**{**context, "imports": module_imports(draft)}))
-
-
-def _context(layout: Layout, fused: Fused | None) -> dict[str, Any]:
     methods = Methods(layout)
+    programs = {
+        "forward": methods.forward(),
+        "setup": methods.setup_context(),
+        "backward": methods.backward(),
+        "jvp": methods.jvp(),
+        "surrogate": dispatch.surrogate(layout),
+        "choose": fused.choose if fused else (),
+    }
+    inplace = dispatch.inplace(layout)
+    read = {"rt", *reads(s for program in (*programs.values(), *(inplace or {}).values()) for s in program)}
+    read -= {*layout.arguments.values(), *layout.outputs.values()}
+    read |= {"torch"} if layout.spec.module is not None else set()
+    read |= {"rtk"} if fused else set()
+    read |= {"_library"} if layout.spec.options.library else set()
+    read |= {"Literal"} if any(h.type == "str" and h.choices for h in layout.spec.hyperparameters) else set()
+    context = {
+        **{name: lines(program) for name, program in programs.items()},
+        "inplace": None if inplace is None else {name: lines(program) for name, program in inplace.items()},
+        "overwritten": layout.arguments.get(layout.spec.options.inplace or ""),
+        "imports": module_imports(read),
+        **_context(layout, methods, fused),
+    }
+    text = environment().get_template("torch/module.py.j2").render(**context)
+    return Module(format_python(text), frozenset(read))
+
+
+def _context(layout: Layout, methods: Methods, fused: Fused | None) -> dict[str, Any]:
     outputs = list(layout.outputs.values())
     residuals = methods.residual_names
     single = len(outputs) == 1 and not residuals
     return {
-        "forward": lines(methods.forward()),
-        "setup": lines(methods.setup_context()),
-        "backward": lines(methods.backward()),
-        "jvp": lines(methods.jvp()),
         "op": layout.spec.op,
         "name": layout.class_name,
         "docstring": docs.module_docstring(layout, fused.note if fused else ""),
@@ -56,19 +82,11 @@ def _context(layout: Layout, fused: Fused | None) -> dict[str, Any]:
             [f"tangent_{t.name}" if t.name in layout.differentiable else "_" for t in layout.spec.tensors],
             bool(layout.spec.hyperparameters),
         ),
-        "inplace": _inplace(layout),
-        "surrogate": lines(dispatch.surrogate(layout)),
         "module": owner(layout),
         "operator": dispatch.operator(layout),
         "entry": dispatch.entry(layout, "_passes" if fused else ""),
-        "choose": lines(fused.choose) if fused else (),
         "definitions": fused.definitions if fused else (),
     }
-
-
-def _inplace(layout: Layout) -> dict[str, Any] | None:
-    parts = dispatch.inplace(layout)
-    return parts and {**parts, "forward": lines(parts["forward"]), "setup": lines(parts["setup"])}
 
 
 def _results(layout: Layout) -> str:

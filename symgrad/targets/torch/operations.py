@@ -11,7 +11,7 @@ from symgrad.analysis.integers import is_integer
 from symgrad.ir.expr import FALSE, TRUE, ZERO, Expr, split_coefficient, symbol
 from symgrad.ir.traversal import substitute, topological
 from symgrad.ir.truth import compare
-from symgrad.lower.code import Code, Part, arguments, binary, code, constant, fill, joined, subscript, tuple_of
+from symgrad.lower.code import Code, Part, arguments, binary, code, constant, fill, joined, keyword, subscript, tuple_of
 from symgrad.ops.tensors import TENSOR_OPS, Ref, is_number
 from symgrad.ops.tensors.extent import Dim, Extent
 from symgrad.ops.tensors.shapes import extent, shape_sources
@@ -63,7 +63,7 @@ def _attributes(printer: Printer, node: Expr) -> list[ast.keyword]:
     """The attributes that differ from their defaults, as keywords; `keepdim` needs a `dim` beside it."""
     kept = node.get("keepdim", False) is not False
     return [
-        ast.keyword(a.name, attribute(printer, node.get(a.name)))
+        keyword(a.name, attribute(printer, node.get(a.name)))
         for a in TENSOR_OPS[node.op].attributes
         if node.get(a.name, a.default) != a.default or (a.name == "dim" and kept)
     ]
@@ -310,7 +310,7 @@ def _prod(printer: Printer, node: Expr) -> Code:
 
 def _norm(printer: Printer, node: Expr) -> Code:
     """torch calls the order `ord`."""
-    given = [ast.keyword("ord", attribute(printer, node["p"]))] if node["p"] != 2 else []
+    given = [keyword("ord", attribute(printer, node["p"]))] if node["p"] != 2 else []
     given += [k for k in _attributes(printer, node) if k.arg != "p"]
     return code("torch.linalg.vector_norm({0}, {1})", printer(node.args[0]), given)
 

@@ -19,6 +19,7 @@ from symgrad.lower.code import (
     code,
     constant,
     joined,
+    keyword,
     minus,
     name,
     source,
@@ -222,7 +223,7 @@ class Printer:
         if x.is_static:
             like = next(b for b in bounds.values() if not b.is_static)
             value = code("{0}.new_full((), {1})", self(like), value)
-        given = [ast.keyword(name, self(bound)) for name, bound in bounds.items()]
+        given = [keyword(name, self(bound)) for name, bound in bounds.items()]
         if len({b.is_static for b in bounds.values()}) > 1:  # torch wants two numbers or two tensors
             for bound in given:
                 value = code("{0}.clamp({1})", value, [bound])
@@ -234,8 +235,8 @@ class Printer:
         if not static:
             return code(f"torch.{node.op}({{0}}, {{1}})", *map(self, node.args))
         (tensor,) = (a for a in node.args if not a.is_static)
-        keyword = "min" if node.op == "maximum" else "max"
-        return code(f"torch.clamp({{0}}, {keyword}={{1}})", self(tensor), self(static[0]))
+        bound = "min" if node.op == "maximum" else "max"
+        return code(f"torch.clamp({{0}}, {bound}={{1}})", self(tensor), self(static[0]))
 
     # ------------------------------------------------------------------------------------------ Python scalars
     def _scalar(self, node: Expr) -> Code:

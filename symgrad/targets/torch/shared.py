@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from functools import cache
 from pathlib import Path
-
-from symgrad.targets.free_names import free_names
 
 __all__ = ["shared_files"]
 
@@ -17,8 +16,9 @@ def _text(name: str) -> str:
     return (_FOLDER / name).read_text(encoding="utf-8")
 
 
-def shared_files(module: str, *, kernels: bool) -> dict[str, str]:
-    """What the text of a module reads of them, by name; modules with `kernels` share more."""
-    read = free_names(module)
-    more = {"_kernels.py": kernels, "_library.py": "_library" in read, "_special.py": "_special" in read}
-    return {name: _text(name) for name in ("_runtime.py", *(name for name, read in more.items() if read))}
+def shared_files(read: Collection[str]) -> dict[str, str]:
+    """Those of which a module reads something, by name."""
+    return {f"{name}.py": _text(f"{name}.py") for name, alias in _CALLED.items() if alias in read}
+
+
+_CALLED = {"_runtime": "rt", "_kernels": "rtk", "_library": "_library", "_special": "_special"}

@@ -13,9 +13,11 @@ from symgrad.differentiate.ties import released
 from symgrad.ir.expr import ZERO, Expr
 from symgrad.ir.traversal import topological, transform
 from symgrad.ir.truth import compare, where
-from symgrad.lower.code import code, constant
-from symgrad.lower.program import Program, Return
+from symgrad.lower.code import Code, code, constant, keyword, tuple_of
+from symgrad.lower.conditionals import branches
+from symgrad.lower.program import Assign, Program, Return, reads
 from symgrad.lower.python import lines
+from symgrad.lower.schedule import Scope, Target, statements
 from symgrad.ops.functions import FUNCTIONS
 from symgrad.ops.tensors import is_number
 from symgrad.parse.formula import formula
@@ -23,11 +25,9 @@ from symgrad.plan.saving import Saved
 from symgrad.resources import environment
 from symgrad.targets.constants import constant_value
 from symgrad.targets.formatting import format_python
-from symgrad.targets.free_names import free_names
-from symgrad.targets.literals import literal, quoted, tuple_of
+from symgrad.targets.literals import quoted
 from symgrad.targets.torch import dispatch, docs, samples
 from symgrad.targets.torch.composite import composite
-from symgrad.targets.torch.conditionals import branches
 from symgrad.targets.torch.dtypes import floated_in, is_choice_of_numbers, promoted
 from symgrad.targets.torch.figures import figures
 from symgrad.targets.torch.imports import test_imports
@@ -36,7 +36,6 @@ from symgrad.targets.torch.methods import keepers
 from symgrad.targets.torch.owner import facts_to_test
 from symgrad.targets.torch.printer import Printer
 from symgrad.targets.torch.ranges import sampled_ranges
-from symgrad.targets.torch.schedule import Scope, Target, statements
 from symgrad.targets.torch.special import in_domain, special
 
 __all__ = ["render_test"]
@@ -47,6 +46,7 @@ _ONE_DTYPE = frozenset(
 )  # which torch refuses of tensors of different types
 _TAKEN = frozenset({"torch", "math", "F", "Any", "Accuracy", "FunctionTests", "Input", "collections", "functools"})
 _FAILS = {"maximum": "le", "minimum": "ge"}  # how a tensor compares with the bound that is chosen in its place
+_NOTES = {"jit = False": "  # torch.jit.load reads no such names"}
 _WIDE = 1e-5  # where the composite computes functions of whole numbers in float32
 
 
@@ -59,8 +59,7 @@ def render_test(operation: Operation, kept: int = 0, package: str = "") -> str:
     layout = Layout(operation)
     template = environment().get_template("torch/test.py.j2")
     context = _Facts(layout, kept).context() | {"package": package}
-    draft = template.render(**context, imports="", runtime=False)
-    return format_python(template.render(**context, imports=test_imports(draft), runtime="rt" in free_names(draft)))
+    return format_python(template.render(**context))
 
 
 class _Facts:
@@ -81,23 +80,23 @@ class _Facts:
     def context(self) -> dict[str, Any]:
         """All variables of the template."""
         layout, spec = self.layout, self.spec
-        texts = {
-            "composite": lines(composite(layout)),
-            "guarded": lines(self._guarded()),
-            "rule": lines(self._rule()) if any(v.overrides for v in layout.variants) else [],
-        }
+        rule = self._rule() if any(v.overrides for v in layout.variants) else ()
+        bodies, facts, accuracy = (composite(layout), self._guarded(), rule), list(self._facts()), figures(layout)
+        read = reads([*facts, *(statement for body in bodies for statement in body)])
         return {
-            **texts,
+            **dict(zip(("composite", "guarded", "rule"), map(lines, bodies), strict=True)),
+            "imports": test_imports(read | ({"Accuracy"} if accuracy else frozenset())),
+            "runtime": "rt" in read,
             "op": spec.op,
             "name": layout.class_name,
             "equations": docs.escaped(docs.equations(layout)),
             "names": ", ".join(sorted(self._imported(), key=_as_ruff_sorts)),
             "arguments": ", ".join(f"{layout.arguments[a]}: Any" for a in layout.argument_names),
             "cotangents": ", ".join(f"grad_{o.name}: Any" for o in spec.outputs),
-            "facts": [f"{name} = {value}" for name, value in self._facts()],
+            "facts": [f"{line}{_NOTES.get(line, '')}" for line in lines(facts)],
             "figures": [
                 {"quantity": quoted(f.quantity), "rows": f.rows, "float32": f.float32, "float64": f.float64}
-                for f in figures(layout)
+                for f in accuracy
             ],
             "constants": [f"{name} = {constant_value(n)!r}  # {formula(n)}" for n, name in self.constants.items()],
         }
@@ -116,105 +115,107 @@ class _Facts:
         if self.spec.options.inplace:
             yield f"{self.spec.op}_"
 
-    def _facts(self) -> Iterator[tuple[str, str]]:
-        """Names and values of the attributes of the class, those that are not as usual."""
+    def _facts(self) -> Iterator[Assign]:
+        """The attributes of the class, those that are not as usual."""
         called = {"call": self._function.rpartition(" ")[2], "function": f"{self.layout.class_name}Function"}
         if self.spec.module is not None:
             called["module"] = self.layout.class_name
         if self.spec.options.inplace:
             called["inplace"] = f"{self.spec.op}_"
-        yield ", ".join(called), ", ".join(called.values())
-        if "call" in called and called["call"] != self.spec.op:
-            yield "name", quoted(self.spec.op)
+        yield Assign(tuple(called), tuple_of(list(called.values())))
+        if called["call"] != self.spec.op:
+            yield Assign("name", constant(self.spec.op))
         if self.spec.options.inplace:
-            yield "inplace_of", quoted(self.spec.options.inplace)
+            yield Assign("inplace_of", constant(self.spec.options.inplace))
         for facts in (self._arguments, self._samples, self._results, self._derivatives, self._owner):
-            yield from facts()
+            yield from (Assign(name, value) for name, value in facts())
 
     # ------------------------------------------------------------------------------------------ facts
-    def _arguments(self) -> Iterator[tuple[str, str]]:
+    def _arguments(self) -> Iterator[tuple[str, Code]]:
         special_of = special(self.layout) if self.pointwise else [None] * len(self.spec.tensors)
         rows = []
         for t, (low, high), values in zip(self.spec.tensors, sampled_ranges(self.layout), special_of, strict=True):
-            cells = [quoted(t.name)]
+            cells: dict[str, Code] = {}
             if t.dtype != "bool":
-                cells += [f"low={_number(low)}", f"high={_number(high)}"]
+                cells |= {"low": _number(low), "high": _number(high)}
             if t.dtype != "float":
-                cells.append(f"dtype={quoted(t.dtype)}")
-            cells += ["grad=False"] if not t.grad else []
-            cells += ["optional=True"] if t.default is not None else []
+                cells["dtype"] = constant(t.dtype)
+            if not t.grad:
+                cells["grad"] = constant(False)
+            if t.default is not None:
+                cells["optional"] = constant(True)
             if t.domain is not None:
-                cells.append(f"domain=({_number(t.domain.lower)}, {_number(t.domain.upper)})")
+                cells["domain"] = tuple_of([_number(t.domain.lower), _number(t.domain.upper)])
             if values is not None and t.dtype == "float" and values != in_domain(t):
-                cells.append(f"special={tuple_of(values)}" if values else "special=()")
-            rows.append(f"Input({', '.join(cells)})")
+                cells["special"] = tuple_of(list(map(code, values)))
+            rows.append(code("Input({0}, {1})", constant(t.name), [keyword(*cell) for cell in cells.items()]))
         yield "inputs", tuple_of(rows)
 
-    def _samples(self) -> Iterator[tuple[str, str]]:
+    def _samples(self) -> Iterator[tuple[str, Code]]:
         spec, first = self.spec, self.shapes[0]
-        yield "shapes", literal([*self.shapes, *self.empty])
+        yield "shapes", constant([*self.shapes, *self.empty])
         if large := samples.large_shapes(self.layout):
-            yield "large", literal(large)
+            yield "large", constant(large)
         names = [h.name for h in spec.hyperparameters]
         if names:
             rows = [dict(zip(names, values, strict=True)) for values in self.settings]
-            yield "settings", tuple_of([_mapping(row) for row in rows])
+            yield "settings", constant(rows)
         if refused := samples.refused(spec):
-            yield "refused", tuple_of([f"({quoted(n)}, {value}, {error})" for n, value, error in refused])
+            yield "refused", tuple_of([code(f"({{0}}, {value}, {error})", constant(n)) for n, value, error in refused])
         if bad := samples.bad_shapes(spec, first):
-            yield "bad_shapes", literal(bad)
+            yield "bad_shapes", constant(bad)
         if self._takes_numbers() and (numbers := self._numbers()):
-            yield "numbers", literal(numbers)
+            yield "numbers", constant(numbers)
         ones = [_ones(t.shape) for t in spec.tensors]
         if any(own != (16,) for own in ones) and self.pointwise:
-            yield "ones_shapes", literal(ones)
+            yield "ones_shapes", constant(ones)
 
-    def _results(self) -> Iterator[tuple[str, str]]:
+    def _results(self) -> Iterator[tuple[str, Code]]:
         spec, layout = self.spec, self.layout
         if [o.name for o in spec.outputs] != ["y"]:
-            yield "outputs", literal([o.name for o in spec.outputs])
+            yield "outputs", constant([o.name for o in spec.outputs])
         if fixed := [o.name for o in spec.outputs if not o.grad]:
-            yield "fixed", literal(fixed)
+            yield "fixed", constant(fixed)
         if not self.pointwise:
-            yield "pointwise", "False"
+            yield "pointwise", constant(False)
         if any(n.op in _ONE_DTYPE for n in self.nodes):
-            yield "mixes", "False"
+            yield "mixes", constant(False)
         wide = layout.wide_values or layout.wide_slopes
         if wide and any(map(floated_in, self.formulas)):
-            yield "tolerance", repr(_WIDE)
+            yield "tolerance", constant(_WIDE)
         from_outputs = any(s.source == "output" for v in layout.variants for s in v.plan.base)
         widened = spec.options.accumulate == "float32"
         if not widened or from_outputs:
-            yield "rounded_once", literal((widened, widened and not from_outputs))
+            yield "rounded_once", constant((widened, widened and not from_outputs))
         declared = [*layout.argument_names, *layout.outputs, *(f.name for f in spec.let)]
         if not all(map(str.isascii, declared)):
-            yield "jit", "False  # torch.jit.load reads no such names"
+            yield "jit", constant(False)
         if spec.options.library:
-            yield "library", quoted(spec.options.library)
+            yield "library", constant(spec.options.library)
 
-    def _derivatives(self) -> Iterator[tuple[str, str]]:
+    def _derivatives(self) -> Iterator[tuple[str, Code]]:
         layout, spec = self.layout, self.spec
         residuals = [self._residuals(samples.variant_at(layout, values)) for values in self.settings]
         same = all(r == residuals[0] for r in residuals)
-        yield "residuals", _mapping(residuals[0]) if same else tuple_of([_mapping(r) for r in residuals])
+        yield "residuals", constant(residuals[0] if same else residuals)
         if self.kept:
-            yield "kernel_residuals", repr(self.kept)
+            yield "kernel_residuals", constant(self.kept)
         if overridden := [t.name for t in spec.tensors if any(t.name in v.overrides for v in layout.variants)]:
-            yield "overridden", literal(overridden)
+            yield "overridden", constant(overridden)
             if dispatch.is_nonlinear(layout):
-                yield "linear", "False"
+                yield "linear", constant(False)
         if not spec.options.double_backward:
-            yield "double_backward", "False"
+            yield "double_backward", constant(False)
 
-    def _owner(self) -> Iterator[tuple[str, str]]:
+    def _owner(self) -> Iterator[tuple[str, Code]]:
         facts = facts_to_test(self.layout, self.shapes[0], self.settings[0])
         if facts is None:
             return
         for name in ("parameters", "attributes", "constructor", "arguments"):
             if facts[name]:
-                yield name, _mapping(facts[name])
+                yield name, constant(facts[name])
         if facts["shapes"] != self.shapes[0]:
-            yield "module_shapes", literal(facts["shapes"])
+            yield "module_shapes", constant(facts["shapes"])
 
     def _residuals(self, variant: Variant | None) -> dict[str, tuple[str, ...]]:
         """What a call saves, by name, each with the tensors whose gradients read it."""
@@ -260,7 +261,7 @@ class _Facts:
             scope = Scope(layout.names(), layout.symbols(), lets=layout.lets)
             targets = [Target(f"own_{t}", value) for t, value in given.items()]
             results = [f"own_{t}" if t in given else constant(None) for t in overridden]
-            return (*statements(targets, scope, self.constants), Return(code("({0},)", results)))
+            return (*statements(targets, scope, self.layout.printing), Return(code("({0},)", results)))
 
         return branches(layout.operation.body, leaf, Printer(layout.symbols(), self.constants))
 
@@ -294,15 +295,10 @@ def _as_ruff_sorts(name: str) -> tuple[int, str]:
     return (0 if bare.isupper() and len(bare) > 1 else 1 if bare[:1].isupper() else 2, bare)
 
 
-def _mapping(row: dict[str, Any]) -> str:
-    return f"{{{', '.join(f'{quoted(name)}: {literal(value)}' for name, value in row.items())}}}"
-
-
-def _number(value: float) -> str:
-    """A number as source: infinities by name, whole numbers without a fraction."""
-    if math.isinf(value):
-        return "math.inf" if value > 0 else "-math.inf"
-    return repr(int(value)) if value == int(value) and abs(value) < 1e6 else repr(value)
+def _number(value: float) -> Code:
+    """A number: infinities by name, whole numbers without a fraction."""
+    whole = not math.isinf(value) and value == int(value) and abs(value) < 1e6
+    return constant(int(value) if whole else value)
 
 
 def _ones(shape: Any) -> tuple[int, ...]:

@@ -6,116 +6,102 @@ import math
 import struct
 from collections.abc import Callable, Mapping
 from fractions import Fraction
+from typing import ClassVar
 
 from symgrad.accuracy.evaluate import exact
-from symgrad.ir.expr import COMPARISONS, Expr
-from symgrad.targets.constants import constant_name, rational
-from symgrad.targets.exactness import is_decimal
+from symgrad.ir.expr import Expr
+from symgrad.lower.code import Code, binary, code, constant, joined, minus, name
+from symgrad.targets.constants import constant_name, number
 from symgrad.targets.fused.writing import PassPrinter
 from symgrad.targets.triton.spellings import SPELLINGS
 
 __all__ = ["TritonPrinter"]
 
-# Binding strength of Python's operators, weakest first.
-_, _COMPARE, _OR, _AND, _SUM, _PRODUCT, _UNARY, _ATOM = range(8)
-
-_INFIX = {
-    "add": ("+", _SUM),
-    "sub": ("-", _SUM),
-    "mul": ("*", _PRODUCT),
-}
-_LOGICAL = {"and": ("&", _AND), "or": ("|", _OR)}
-
 
 class TritonPrinter(PassPrinter):
     """Prints Triton; `typed` is the name of a value that has the dtype of the arithmetic."""
 
-    infix = _INFIX
-    atom = _ATOM
+    infix: ClassVar[Mapping[str, str]] = {"add": "+", "sub": "-", "mul": "*"}
 
-    def __init__(self, names: Mapping[Expr, str], constants: dict[Expr, str], typed: str) -> None:
+    def __init__(self, names: Mapping[Expr, str | Code], constants: dict[Expr, str], typed: str) -> None:
         super().__init__(names, constants)
         self.typed = typed
 
-    def block(self, node: Expr, *, strict: bool = True) -> str:
-        """The source of an argument. A literal alone would be float32, and rounded to that before it is widened."""
-        text = self(node)
+    def block(self, node: Expr, *, strict: bool = True) -> Code:
+        """The code of an argument. A literal alone would be float32, and rounded to that before it is widened."""
+        value = self(node)
         if node in self.names or not node.is_static:
-            return text
+            return value
         if node.is_boolean or (not strict and _is_single(_value(node))):
-            return text
-        return f"tl.full((), {text}, {self.typed}.dtype)"
+            return value
+        return code("tl.full((), {0}, {1}.dtype)", value, self.typed)
 
-    def _operation(self, node: Expr) -> tuple[str, int]:
+    def _operation(self, node: Expr) -> Code:
         infix = self._operators(node)
         if infix is not None:
             return infix
-        if node.op in COMPARISONS:
-            return f" {COMPARISONS[node.op]} ".join(self._at(a, _OR) for a in node.args), _COMPARE
-        if node.op in _LOGICAL:
-            symbol, strength = _LOGICAL[node.op]
-            return f" {symbol} ".join(self._at(a, strength + 1) for a in node.args), strength
+        if node.op in ("and", "or"):
+            return joined("&" if node.op == "and" else "|", list(map(self, node.args)))
         special = _SPECIAL.get(node.op)
         if special is not None:
             return special(self, node)
         row = SPELLINGS[node.op]
-        return row.text.format(*(self.block(a, strict=row.strict) for a in node.args), typed=self.typed), _ATOM
+        return code(row.text, *(self.block(a, strict=row.strict) for a in node.args), typed=self.typed)
 
-    def _operators(self, node: Expr) -> tuple[str, int] | None:
+    def _operators(self, node: Expr) -> Code | None:
         """Named constants stand on the right: Triton's interpreter has no operators for one on the left."""
-        left = node.args[0]
-        if node.op not in self.infix or left.symbols or self(left) not in self.constants.values():
+        if node.op not in self.infix or not self._is_constant(node.args[0]):
             return super()._operators(node)
-        symbol, strength = self.infix[node.op]
-        right = f"-{self._at(node.args[1], _UNARY)}" if node.op == "sub" else self._at(node.args[1], strength)
-        return f"{right} {symbol.replace('-', '+')} {self(left)}", strength
+        left, right = map(self, node.args)
+        if node.op == "sub":
+            return binary("+", minus(right), left)
+        return binary(self.infix[node.op], right, left)
 
-    def _inner(self, node: Expr) -> tuple[str, int]:
-        return self._print(node.args[0])
+    def _is_constant(self, node: Expr) -> bool:
+        """Whether an expression is one of the named constants."""
+        return not node.symbols and (self(node), node in self.constants)[1]
 
-    def _neg(self, node: Expr) -> tuple[str, int]:
-        return f"-{self._at(node.args[0], _UNARY)}", _UNARY
+    def _inner(self, node: Expr) -> Code:
+        return self(node.args[0])
 
-    def _not(self, node: Expr) -> tuple[str, int]:
-        return f"~{self._at(node.args[0], _UNARY)}", _UNARY
+    def _neg(self, node: Expr) -> Code:
+        return minus(self(node.args[0]))
 
-    def _div(self, node: Expr) -> tuple[str, int]:
-        return f"divide({', '.join(map(self, node.args))})", _ATOM
+    def _not(self, node: Expr) -> Code:
+        return code("~{0}", self(node.args[0]))
 
-    def _where(self, node: Expr) -> tuple[str, int]:
+    def _div(self, node: Expr) -> Code:
+        return code("divide({0}, {1})", *map(self, node.args))
+
+    def _where(self, node: Expr) -> Code:
         condition, then, otherwise = node.args
         both = then.is_static and otherwise.is_static and not node.is_boolean
-        branches = (self.block(b, strict=both) for b in (then, otherwise))
-        return f"tl.where({self(condition)}, {', '.join(branches)})", _ATOM
+        return code("tl.where({0}, {1})", self(condition), [self.block(b, strict=both) for b in (then, otherwise)])
 
-    def _power(self, node: Expr) -> tuple[str, int]:
+    def _power(self, node: Expr) -> Code:
         base, exponent = node.args
         known = None if exponent.number is None else _POWERS.get(exponent.number)
         if known is not None:
-            return f"{known}({self.block(base)})", _ATOM
-        return f"libdevice.pow({self.block(base)}, {self.block(exponent)})", _ATOM
+            return code(f"{known}({{0}})", self.block(base))
+        return code("libdevice.pow({0}, {1})", self.block(base), self.block(exponent))
 
-    def _rational(self, value: Fraction) -> tuple[str, int]:
-        if not is_decimal(value.denominator):
-            return rational(value), _PRODUCT
-        return rational(value), _ATOM if value >= 0 else _UNARY
-
-    def _constant(self, node: Expr) -> tuple[str, int]:
+    def _constant(self, node: Expr) -> Code:
         """A constant expression: a literal, or a name for what is defined once at the top."""
         if node.op in ("true", "false"):
-            return node.op.capitalize(), _ATOM
+            return constant(node.op == "true")
         if node.number is not None:
-            return self._rational(node.number)
+            return number(node.number)
         value = _value(node)
         if value < 0:
-            return f"-{self._at(-node, _ATOM)}", _UNARY
+            return minus(self(-node))
         if not math.isfinite(value):
-            return f'float("{value}")', _ATOM
+            return code("float({0})", constant(str(value)))
         if value == int(value) and value < 1e6:
-            return f"{value}", _ATOM
+            return constant(value)
         if node not in self.constants:
-            self.constants[node] = constant_name(node, {*self.constants.values(), *self.names.values()})
-        return self.constants[node], _ATOM
+            taken = {*self.constants.values(), *(own for own in self.names.values() if isinstance(own, str))}
+            self.constants[node] = constant_name(node, taken)
+        return name(self.constants[node])
 
 
 def _value(node: Expr) -> float:
@@ -142,7 +128,7 @@ _POWERS = {
     Fraction(-1, 2): "rsqrt",
     Fraction(3, 2): "sqrt_cubed",
 }
-_SPECIAL: dict[str, Callable[[TritonPrinter, Expr], tuple[str, int]]] = {
+_SPECIAL: dict[str, Callable[[TritonPrinter, Expr], Code]] = {
     "neg": TritonPrinter._neg,
     "not": TritonPrinter._not,
     "div": TritonPrinter._div,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import keyword
-import re
 from functools import cache
 
 from symgrad.resources import template_folder
@@ -12,8 +11,6 @@ from symgrad.resources import template_folder
 __all__ = ["MODULE", "reserved", "shared_files", "shared_names"]
 
 MODULE = "_triton.py"
-_WORD = re.compile(r"\b[A-Za-z_]\w*")
-_PROSE = re.compile(r'"""(?s:.*?)"""|#.*')
 
 
 @cache
@@ -23,26 +20,35 @@ def shared_files() -> dict[str, str]:
 
 
 @cache
-def _defined() -> frozenset[str]:
+def shared_names() -> frozenset[str]:
     """The functions and classes of the shared file."""
     tree = ast.parse(shared_files()[MODULE])
     return frozenset(n.name for n in tree.body if isinstance(n, (ast.FunctionDef, ast.ClassDef)))
 
 
-def shared_names(text: str) -> set[str]:
-    """Those of the shared file that a text calls."""
-    return {word for word in _words(text) if word in _defined()}
-
-
-def _words(text: str) -> list[str]:
-    return _WORD.findall(_PROSE.sub("", text))
-
-
 @cache
 def reserved() -> frozenset[str]:
     """The names that formulas must leave alone: Python's, what is called, and what the passes are written with."""
-    template = (template_folder() / "triton" / "kernels.py.j2").read_text(encoding="utf-8")
-    return frozenset({*keyword.kwlist, *keyword.softkwlist, *_defined(), *_words(template), *_BUILTIN})
+    return frozenset({*keyword.kwlist, *keyword.softkwlist, *shared_names(), *_OF_PASSES, *_BUILTIN})
 
 
+_OF_PASSES = (
+    *(
+        "triton",
+        "tl",
+        "libdevice",
+        "PASSES",
+        "TritonError",
+        "INDEX",
+        "BLOCK",
+        "ROWS",
+        "RUN",
+        "WHOLE",
+        "VARIES",
+        "T",
+        "rows",
+        "length",
+    ),
+    *("sizes", "outer", "column", "within", "left", "step", "row", "place", "begin", "tile"),
+)
 _BUILTIN = ("float", "int", "len", "list", "min", "max", "print", "range", "isinstance", "getattr", "hasattr", "math")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -11,17 +10,18 @@ from symgrad.accuracy.machine import machine
 from symgrad.accuracy.widening import WIDEN, as_before
 from symgrad.ir.expr import Expr
 from symgrad.ir.traversal import topological
-from symgrad.lower.code import Code, code
+from symgrad.lower.code import Code, code, constant, names_in, source
+from symgrad.lower.naming import Names
+from symgrad.lower.program import Assign, Do, For, If, Program, Statement, reads, returned
+from symgrad.lower.python import lines
 from symgrad.parse.formula import formula
 from symgrad.resources import environment
 from symgrad.targets.constants import constant_value
 from symgrad.targets.formatting import format_python
-from symgrad.targets.free_names import free_names
 from symgrad.targets.fused.elements import ROW_OPS
 from symgrad.targets.fused.kernels import Kernel
 from symgrad.targets.fused.rows import Stage, compared, stages
 from symgrad.targets.fused.writing import name_values
-from symgrad.targets.naming import Names
 from symgrad.targets.torch.docs import module_docstring
 from symgrad.targets.torch.layout import Layout
 from symgrad.targets.torch.printer import Printer
@@ -38,13 +38,17 @@ class Function:
     name: str
     doc: str
     arguments: tuple[str, ...]
-    lines: tuple[str, ...]
-    returned: str
+    program: Program
 
     @property
-    def call(self) -> str:
+    def lines(self) -> list[str]:
+        """Its lines."""
+        return lines(self.program)
+
+    @property
+    def call(self) -> Code:
         """A call with arguments of the same names."""
-        return f"{self.name}({', '.join(self.arguments)})"
+        return code("{0}({1})", self.name, self.arguments)
 
 
 @dataclass(frozen=True)
@@ -57,25 +61,20 @@ class Reduction:
     op: str
 
     @property
-    def neutral(self) -> str:
-        """What it starts with."""
-        return _NEUTRAL[self.op]
+    def start(self) -> Statement:
+        """What the terms are collected in, before there are any."""
+        return Assign(self.partial, code(f"tl.full((ROWS, BLOCK), {_NEUTRAL[self.op]}, T)"))
 
     @property
-    def combined(self) -> str:
+    def collect(self) -> Statement:
         """The collected terms and those of one more tile."""
-        return _COMBINED[self.op].format(self.partial, f"kept({self.term}, tile, {self.neutral})")
+        kept = code(f"kept({{0}}, tile, {_NEUTRAL[self.op]})", self.term)
+        return Assign(self.partial, code(_COMBINED[self.op], self.partial, kept))
 
-
-@dataclass(frozen=True)
-class RowStage:
-    """One pass over a row that reduces it, and what is computed once for the row then."""
-
-    reads: tuple[str, ...]
-    call: str
-    reductions: tuple[Reduction, ...]
-    settled: tuple[str, ...]
-    settling: str
+    @property
+    def end(self) -> Statement:
+        """The reduction of what was collected."""
+        return Assign(self.name, code("{0}({1})", self.op, self.partial))
 
 
 @dataclass(frozen=True)
@@ -87,27 +86,43 @@ class Target:
     how: str
     total: str = ""
 
+    def stored(self, place: str, *, once: bool = False) -> Statement:
+        """The statement that adds the result to a sum or writes it; what stands for a row is there `once`."""
+        if not self.total:
+            write = Do(code("write({0}, {1}, {2}, {3})", self.out, place, self.name, constant(not once)))
+            return If(code('{0} == "each"', self.how), (write,))
+        value = code("tl.where(column == 0, {0}, 0)" if once else "{0}", self.name)
+        return Assign(self.total, code("add({0}, {1}, {2}, {3}, {4})", self.total, self.out, place, value, self.how))
+
 
 @dataclass(frozen=True)
 class Written:
-    """One pass as source."""
+    """One pass as programs: its functions, its numbers, and what runs them."""
 
     name: str
     functions: tuple[Function, ...]
     given: tuple[str, ...]
     numbers: tuple[str, ...]
-    wide_numbers: tuple[str, ...]
-    values: tuple[str, ...]
+    computed: tuple[Code, ...]
     parameters: tuple[str, ...]
-    stages: tuple[RowStage, ...]
-    row_lines: tuple[str, ...]
-    lines: tuple[str, ...]
-    results: tuple[Target, ...]
-    known: tuple[str, ...]
-    once: tuple[Target, ...]
-    sums: tuple[Target, ...]
+    program: Program
     by_row: bool
     entry: str
+
+    @property
+    def lines(self) -> list[str]:
+        """The lines of what runs the pass."""
+        return lines(self.program)
+
+    @property
+    def values(self) -> list[str]:
+        """The numbers as source."""
+        return [source(value) for value in self.computed]
+
+    @property
+    def reads(self) -> frozenset[str]:
+        """The names that the kernel and its functions read."""
+        return reads([*self.program, *(s for f in self.functions for s in f.program)])
 
 
 def render_source(layout: Layout, kernels: Sequence[Kernel]) -> str:
@@ -120,12 +135,11 @@ def render_source(layout: Layout, kernels: Sequence[Kernel]) -> str:
         "kernels": written,
         "any_rows": any(w.by_row for w in written),
     }
-    template = environment().get_template("triton/kernels.py.j2")
-    draft = template.render(**context, imported=[], libdevice=False, math=False)
-    imported = sorted({"Pass", "Plan", "TritonError"} | shared_names(draft))
-    libdevice = "libdevice." in draft
-    math = "math" in free_names(template.render(**context, imported=imported, libdevice=libdevice, math=False))
-    return format_python(template.render(**context, imported=imported, libdevice=libdevice, math=math))
+    read = frozenset().union(*(w.reads for w in written))
+    context["imported"] = sorted({"Pass", "Plan", "TritonError"} | (read & shared_names()))
+    context["libdevice"] = "libdevice" in read
+    context["math"] = "math" in names_in(*(value for w in written for value in w.computed))
+    return format_python(environment().get_template("triton/kernels.py.j2").render(**context))
 
 
 class _HostPrinter(Printer):
@@ -144,7 +158,7 @@ class _Writer:
         self.kernel = kernel
         self.constants = constants
         self.names = Names(reserved())
-        self.operands: dict[str, str] = {}  # what a tile reads, and how
+        self.operands: dict[str, str] = {}  # what a tile reads, and a template of how
         self.functions: list[Function] = []
 
     def write(self) -> Written:
@@ -155,13 +169,13 @@ class _Writer:
         for own in ("at", "numbers", "once", *(f"{part}_{k}" for k, _ in found for part in ("terms", "row"))):
             self.names.reserve(f"{kernel.name}_{own}")
         results = [self.names.reserve(r.name) for r in kernel.results]
-        known: dict[Expr, str] = {}
+        known: dict[Expr, str | Code] = {}
         sources = []
         for k, operand in enumerate(kernel.operands):
             local = self.names.fresh(operand.leaf.name.partition("[")[0])
             sources.append(self.names.fresh(f"{local}_in"))
-            self.operands[local] = f"{local} = read({sources[-1]}, #, VARIES & {1 << k}, T)"
-            known[operand.leaf] = f"({local} != 0)" if operand.leaf.is_boolean else local
+            self.operands[local] = f"read({sources[-1]}, {{0}}, VARIES & {1 << k}, T)"
+            known[operand.leaf] = code("{0} != 0", local) if operand.leaf.is_boolean else local
         statistics = {n: self.names.fresh(_WORDS[n.op]) for n in kernel.reductions}
         read = {name: self.names.fresh(f"{name}_in") for name in statistics.values()}
         sources += read.values()
@@ -171,42 +185,49 @@ class _Writer:
             Target(name, self.names.fresh(f"{name}_out"), self.names.fresh(f"{name}_how"), self._total(name, result))
             for name, result in zip(results, kernel.results, strict=True)
         ]
-        row_stages = tuple(self._stage(number, s, known) for number, s in found)
         once = [(t, root) for t, root, r in zip(targets, roots, kernel.results, strict=True) if r.row]
         each = [(t, root) for t, root, r in zip(targets, roots, kernel.results, strict=True) if not r.row]
+        program = list[Statement]()
+        program += (Assign(name, code("read({0}, place, 0, T)", stored)) for name, stored in read.items())
+        for number, stage in found:
+            program += self._stage(number, stage, known)
         pending = [(t.name, root) for t, root in once if root not in known or root.op == "sym"]  # which read tensors
-        row_lines = self._lines("once", "What a pass computes for each row.", pending, known, "place")
+        program += self._computed("once", "What a pass computes for each row.", pending, known, "place")
         known |= {root: name for name, root in pending}
-        kept = {known[n]: self.names.fresh(f"{known[n]}_kept") for n in kernel.keeps}
-        stored = [Target(name, out, self.names.fresh(f"{out}_how")) for name, out in kept.items()]
+        kept = {self._local(known[n]): self.names.fresh(f"{known[n]}_kept") for n in kernel.keeps}
+        more = [Target(name, out, self.names.fresh(f"{out}_how")) for name, out in kept.items()]
+        rows = [*(replace(t, name=self._local(known[root])) for t, root in once), *more]
         values_of_each = [(t.name, root) for t, root in each]
-        lines = self._lines("at", "What a pass computes for each element.", values_of_each, known, self._place)
+        computed = self._computed("at", "What a pass computes for each element.", values_of_each, known, self._place)
+        of_each: Program = (*computed, *(t.stored(self._place) for t, _ in each))
+        if kernel.by_row:
+            program += (t.stored("place", once=True) for t in rows)
+            program += [_tiles(of_each)] if each else []
+        else:
+            program += of_each
         flags = ["WHOLE"] if kernel.by_row else []
-        constexprs = [t.how for t in (*targets, *stored)] + ["VARIES", "T", "INDEX", "RUN", "ROWS", "BLOCK", *flags]
+        constexprs = [t.how for t in (*targets, *more)] + ["VARIES", "T", "INDEX", "RUN", "ROWS", "BLOCK", *flags]
         return Written(
             name=kernel.name,
             functions=tuple(self.functions),
             given=given,
             numbers=numbers,
-            wide_numbers=wide,
-            values=values,
+            computed=values,
             parameters=(
                 *sources,
-                *(t.out for t in (*targets, *stored)),
+                *(t.out for t in (*targets, *more)),
                 *(f"{n}: tl.float64" for n in numbers),
                 *("rows", "length", "sizes"),
                 *(f"{c}: tl.constexpr" for c in constexprs),
             ),
-            stages=row_stages,
-            row_lines=row_lines,
-            lines=lines,
-            results=tuple(t for t, _ in each),
-            known=tuple(f"{name} = read({source}, place, 0, T)" for name, source in read.items()),
-            once=(*(replace(t, name=known[root]) for t, root in once), *stored),
-            sums=tuple(t for t in targets if t.total),
+            program=_run(tuple(program), [n for n in numbers if n not in wide], [t for t in targets if t.total]),
             by_row=kernel.by_row,
             entry=self._entry(numbers),
         )
+
+    def _local(self, known: str | Code) -> str:
+        assert isinstance(known, str)
+        return known
 
     def _total(self, name: str, result: Any) -> str:
         return self.names.fresh(f"{name}_sum") if result.place is not None or result.total else ""
@@ -222,22 +243,22 @@ class _Writer:
 
     # ------------------------------------------------------------------------------------------ numbers
     def _numbers(
-        self, roots: Sequence[Expr], known: dict[Expr, str]
-    ) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
+        self, roots: Sequence[Expr], known: dict[Expr, str | Code]
+    ) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...], tuple[Code, ...]]:
         """The arguments that Python gives, and the numbers it computes from them: names, those in float64, and how."""
         arguments = {s: self.layout.arguments.get(s.name, s.name) for s in self.kernel.numbers}
         order = topological(*roots)
         read = dict.fromkeys([*roots, *(a for n in order if not n.is_static for a in n.args)])
         names: list[str] = []
         wide: list[str] = []
-        values: list[str] = []
+        values: list[Code] = []
         for node in read:
             if node.is_static and node.symbols:
                 names.append(self._number_name(node))
-                values.append(_HostPrinter(arguments, self.constants).text(as_before(node)))
+                values.append(_HostPrinter(arguments, self.constants)(as_before(node)))
                 if any(n.op == WIDEN for n in topological(node)):
                     wide.append(names[-1])
-                known[node] = f"({names[-1]} != 0)" if node.is_boolean else names[-1]
+                known[node] = code("{0} != 0", names[-1]) if node.is_boolean else names[-1]
         return tuple(arguments.values()), tuple(names), tuple(wide), tuple(values)
 
     def _number_name(self, node: Expr) -> str:
@@ -247,48 +268,56 @@ class _Writer:
         return self.names.fresh(f"{word}_{next(iter(node.symbols)).name}")
 
     # ------------------------------------------------------------------------------------------ rows
-    def _stage(self, number: int, stage: Stage, known: dict[Expr, str]) -> RowStage:
-        """A pass over a row as source; what it reduces and settles is known from then on."""
+    def _stage(self, number: int, stage: Stage, known: dict[Expr, str | Code]) -> Program:
+        """A pass over a row; what it reduces and settles is known from then on."""
         reductions = []
         for node in stage.reductions:
             name = self.names.fresh(_WORDS[node.op])
             reductions.append(Reduction(name, f"{name}_term", f"{name}_partial", node.op))
         terms = [(r.term, node.args[0]) for r, node in zip(reductions, stage.reductions, strict=True)]
         doc = "What each element adds to its row."
-        collected = self._function(f"terms_{number}", doc, terms, known) if terms else None
+        collected = self._computed(f"terms_{number}", doc, terms, known, self._place)
         known |= {n: r.name for n, r in zip(stage.reductions, reductions, strict=True)}
-        settling = ""
-        described = {n: t for n, t in known.items() if t.isidentifier()}
-        settled = {node: self.names.for_value(node, described) for node in stage.settled}
+        program: list[Statement] = []
+        if reductions:
+            tiles = _tiles((*collected, *(r.collect for r in reductions)))
+            program += [*(r.start for r in reductions), tiles, *(r.end for r in reductions)]
+        settled = {node: self.names.for_value(node, known) for node in stage.settled}
         if settled:
             named = [(name, node) for node, name in settled.items()]
-            typed = next(known[n] for n in known if n.op in ROW_OPS)  # no operand is at hand there
-            settling = self._function(f"row_{number}", "What follows for the row.", named, known, typed).call
+            typed = self._local(next(own for n, own in known.items() if n.op in ROW_OPS))  # no operand is at hand there
+            function = self._function(f"row_{number}", "What follows for the row.", named, known, typed)
+            program.append(_assigned([*settled.values()], function.call))
             known |= settled
-        reads, call = (self._reads(collected, self._place), collected.call) if collected is not None else ((), "")
-        return RowStage(reads, call, tuple(reductions), tuple(settled.values()), settling)
+        return tuple(program)
 
     @property
     def _place(self) -> str:
         """The name of what the elements of a tile are read at."""
         return "tile" if self.kernel.by_row else "place"
 
-    def _lines(
-        self, suffix: str, doc: str, roots: Sequence[tuple[str, Expr]], known: Mapping[Expr, str], place: str
-    ) -> tuple[str, ...]:
-        """Lines that compute the named roots by a function of their own, from what they read at a place."""
+    def _computed(
+        self, suffix: str, doc: str, roots: Sequence[tuple[str, Expr]], known: Mapping[Expr, str | Code], place: str
+    ) -> Program:
+        """Statements that compute the named roots by a function of their own, from what they read at a place."""
         if not roots:
             return ()
         function = self._function(suffix, doc, roots, known)
-        return *self._reads(function, place), f"{', '.join(name for name, _ in roots)} = {function.call}"
+        return (*self._reads(function, place), _assigned([name for name, _ in roots], function.call))
 
-    def _reads(self, function: Function, place: str) -> tuple[str, ...]:
-        """Lines that read the operands of a function."""
-        return tuple(self.operands[a].replace("#", place) for a in function.arguments if a in self.operands)
+    def _reads(self, function: Function, place: str) -> Program:
+        """Statements that read the operands of a function."""
+        own = (a for a in function.arguments if a in self.operands)
+        return tuple(Assign(a, code(self.operands[a], place)) for a in own)
 
     # ------------------------------------------------------------------------------------------ formulas
     def _function(
-        self, suffix: str, doc: str, roots: Sequence[tuple[str, Expr]], known: Mapping[Expr, str], typed: str = ""
+        self,
+        suffix: str,
+        doc: str,
+        roots: Sequence[tuple[str, Expr]],
+        known: Mapping[Expr, str | Code],
+        typed: str = "",
     ) -> Function:
         """A function that computes the named roots; values used more than once have names too.
 
@@ -297,16 +326,54 @@ class _Writer:
         names = dict(known)
         values = [root for _, root in roots]
         wishes = {root: name for name, root in roots if len(roots) > 1}
-        texts = [n.strip("()").partition(" ")[0] for n in names.values()]
-        printer = TritonPrinter(names, self.constants, typed or texts[0])
+        there = list(dict.fromkeys(n for own in names.values() for n in _names_of(own)))
+        printer = TritonPrinter(names, self.constants, typed or there[0])
         named = name_values(values, names, self.names.copy(), printer.block, wishes)
-        lines = [f"{name} = {text}" for name, text in named]
-        returned = ", ".join(map(printer.block, values))
-        words = frozenset(re.findall(r"\w+", "\n".join([*lines, returned])))
-        arguments = tuple(dict.fromkeys(t for t in texts if t in words))
-        made = Function(f"{self.kernel.name}_{suffix}", doc, arguments, tuple(lines), returned)
+        program = (*(Assign(name, value) for name, value in named), returned(list(map(printer.block, values))))
+        read = reads(program)
+        made = Function(f"{self.kernel.name}_{suffix}", doc, tuple(n for n in there if n in read), program)
         self.functions.append(made)
         return made
+
+
+def _names_of(known: str | Code) -> Sequence[str]:
+    return [known] if isinstance(known, str) else sorted(names_in(known))
+
+
+def _assigned(names: Sequence[str], value: Code) -> Statement:
+    return Assign(tuple(names) if len(names) > 1 else names[0], value)
+
+
+def _tiles(body: Program) -> Statement:
+    """What is done with each tile of a row."""
+    tile = Assign("tile", code("(outer, sizes, row, begin + column, row < left, begin + column < length)"))
+    return For("begin", code("range(0, BLOCK if WHOLE else length, BLOCK)"), (tile, *body))
+
+
+def _run(body: Program, numbers: Sequence[str], sums: Sequence[Target]) -> Program:
+    """What a program does: `body` for the rows of each step, and sums over them."""
+    ends = [Assign(t.total, code("end_rows({0}, {1}, place, {2})", t.total, t.out, t.how)) for t in sums]
+    last = Assign("place", code("(outer, sizes, 0, column, True, within)"))
+    return (
+        Assign("outer", code("tl.program_id(0).to(INDEX)")),
+        Assign("column", code("tl.arange(0, BLOCK)[None, :]")),
+        Assign("within", code("column < length - outer % sizes[0] * BLOCK")),
+        Assign("left", code("rows - outer // sizes[0] % sizes[1] * RUN")),
+        *(Assign(n, code("tl.full((), {0}, T)", n)) for n in numbers),
+        *(Assign(t.total, code("tl.full((ROWS, BLOCK), 0, T)")) for t in sums),
+        For(
+            "step",
+            code("range(0, RUN, ROWS)"),
+            (
+                Assign("row", code("(step + tl.arange(0, ROWS)[:, None]).to(INDEX)")),
+                Assign("place", code("(outer, sizes, row, column, row < left, within)")),
+                *body,
+                *ends,
+            ),
+        ),
+        *([last] if sums else []),
+        *(Do(code("end_run({0}, {1}, place, {2})", t.total, t.out, t.how)) for t in sums),
+    )
 
 
 _NUMBERS = {
@@ -317,5 +384,5 @@ _NUMBERS = {
 }  # what a number is to the only one it depends on
 _WORDS = {"row_sum": "row_total", "row_max": "largest", "row_min": "smallest"}
 _NEUTRAL = {"row_sum": "0.0", "row_max": 'float("-inf")', "row_min": 'float("inf")'}
-_COMBINED = {"row_sum": "{} + {}", "row_max": "maximum({}, {})", "row_min": "minimum({}, {})"}
+_COMBINED = {"row_sum": "{0} + {1}", "row_max": "maximum({0}, {1})", "row_min": "minimum({0}, {1})"}
 assert set(ROW_OPS) == set(_WORDS)

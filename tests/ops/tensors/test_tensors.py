@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from compiled import compiled_text
 from derivatives import Shape, check, evaluate, rand
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -272,3 +273,26 @@ def test_compositions(steps: list[str]) -> None:
     except FormulaError:
         return  # such as a dimension that was reduced already
     check(text, tensors)
+
+
+@pytest.mark.parametrize("p", [1, 2, 3])
+def test_distances_of_all_pairs_have_torchs_derivatives(p: int) -> None:
+    torch.manual_seed(0)
+    x, w = rand(3, 2), rand(4, 2)
+
+    def like(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        return torch.cdist(x, w, p=float(p))
+
+    check(f"cdist(x, w, p={p})", {"x": x, "w": w}, like=like, order=1, declare=(True,))
+    check(f"cdist(x, w, p={p})**3", {"x": x, "w": w}, declare=(True,))
+
+
+def test_close_points_far_from_zero_keep_their_distance_and_equal_ones_have_a_gradient_of_zero() -> None:
+    spec = "{op: f, tensors: {x: {shape: [n, d]}, z: {shape: [m, d]}}, outputs: {y: 'cdist(x, z)'}}"
+    op = compiled_text(spec)
+    x = torch.tensor([[1000.0, 1000.0], [1000.25, 1000.0]], requires_grad=True)
+    y = op.function(x, x.detach())
+    assert y.tolist() == [[0.0, 0.25], [0.25, 0.0]]
+    (slope,) = torch.autograd.grad(y.sum(), x, create_graph=True)
+    assert slope.tolist() == [[-1.0, 0.0], [1.0, 0.0]]
+    assert torch.autograd.grad(slope.sum(), x)[0].isfinite().all()

@@ -165,7 +165,7 @@ def test_files_are_clean_whatever_the_names_and_with_fused_passes(tmp_path: Path
     root = SPECS.parent  # whose cache knows torch, which takes long to read
     options = ["--cache-dir", str(root / ".mypy_cache"), "--config-file", str(root / "pyproject.toml")]
     (tmp_path / "__init__.py").touch()
-    for name, body in {**shared_files("_special", kernels=True)}.items():
+    for name, body in shared_files({"rt", "rtk", "_library", "_special"}).items():
         (tmp_path / name).write_text(body)
     for command in (["ruff", "check", "."], ["mypy", "--strict", *options, "."]):
         done = subprocess.run(

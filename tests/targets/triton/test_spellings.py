@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import math
 import re
 from fractions import Fraction
@@ -73,8 +74,8 @@ SPECIAL = (0.0, -0.0, math.inf, -math.inf, math.nan, 1e-30, 100.0, -100.0)
 def printed(name: str) -> str:
     """The source of an expression with all that it calls."""
     node = machine([EXPRESSIONS[name][0]])[0]
-    text = TritonPrinter({s: s.name for s in (P, Q, R)}, {}, "p").block(node)
-    return text + shared_files()[MODULE]
+    value = TritonPrinter({s: s.name for s in (P, Q, R)}, {}, "p").block(node)
+    return ast.unparse(value) + shared_files()[MODULE]
 
 
 def source() -> str:
@@ -85,7 +86,7 @@ def source() -> str:
         names = {s: s.name for s in (P, Q, R) if s in node.symbols}
         arguments = ", ".join(names.values())
         loads = "".join(f"    {n} = tl.load({n}_in + at)\n" for n in names.values())
-        text = TritonPrinter(names, constants, next(iter(names.values()))).block(machine([node])[0])
+        text = ast.unparse(TritonPrinter(names, constants, next(iter(names.values()))).block(machine([node])[0]))
         parts.append(f"@triton.jit\ndef of_{name}({arguments}):\n    return {text}\n")
         parts.append(
             f"@triton.jit\ndef run_{name}({', '.join(f'{n}_in' for n in names.values())}, out, BLOCK: tl.constexpr):\n"

@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Sequence
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -52,6 +52,7 @@ Tangents: TypeAlias = "tuple[list[Array], ...]"
 Gradients: TypeAlias = "tuple[Array | None, ...]"
 """For each argument, its gradient; None for zero."""
 Result = TypeVar("Result")
+Recompute: TypeAlias = 'Literal["all", "nothing", "widened"]'
 _named: Any = checkpoint_name  # without types of its own
 _struct: Any = jax.ShapeDtypeStruct
 _RESIDUAL = "symgrad_residual"
@@ -118,10 +119,12 @@ class Operation(Generic[Result]):
     """A function with a rule of its own, compiled; arrays come first, hyperparameters last, and are static.
 
     Forward and reverse mode come from one rule by ``tangents``, and reverse mode alone from one by
-    ``gradients``. ``recompute`` says whether reverse mode computes again what the rule does not mark.
+    ``gradients``. ``recompute`` says what reverse mode computes again: all that the rule does not mark,
+    nothing, or only what was ``widened``. A rule of that kind is linear in what it keeps, and what is
+    computed again costs a pass over memory.
     """
 
-    def __init__(self, value: Callable[..., Result], hyperparameters: int, recompute: bool) -> None:
+    def __init__(self, value: Callable[..., Result], hyperparameters: int, recompute: Recompute) -> None:
         self._value, self._recompute = value, recompute
         self._arrays = len(inspect.signature(value).parameters) - hyperparameters
         self._static = tuple(range(self._arrays, self._arrays + hyperparameters))
@@ -139,14 +142,17 @@ class Operation(Generic[Result]):
         of primals and outputs, and what it marks with ``keep``.
         """
         self._ruled = jax.custom_jvp(self._value, nondiff_argnums=self._static)
-        terms = self._checkpointed(rule) if self._recompute else rule
+        again = self._checkpointed(rule)
 
         def jvp(*arguments: Any) -> tuple[Any, Any]:
             *values, primals, pushed = arguments
             outputs = self._ruled(*primals, *values)  # itself: the rule holds in nested derivatives, too
             given = tuple(None if isinstance(t, SymbolicZero) else t for t in pushed)
-            found = terms(primals, tuple_of(outputs), given, *values) if any(t is not None for t in given) else None
-            return outputs, _totals(outputs, found)
+            if all(t is None for t in given):
+                return outputs, _totals(outputs, None)
+            read = tuple_of(outputs)
+            keeps_all = self._recompute == "nothing" or (self._recompute == "widened" and _alike(*primals, *read))
+            return outputs, _totals(outputs, (rule if keeps_all else again)(primals, read, given, *values))
 
         self._ruled.defjvp(jvp, symbolic_zeros=True)
         self._compiled = jax.jit(self._ruled, static_argnums=self._static)
@@ -191,8 +197,14 @@ class Operation(Generic[Result]):
         return take
 
 
+def _alike(*arrays: Any) -> bool:
+    """Whether all arrays of floats have one shape and one dtype, of 32 bits or more."""
+    floats = [a for a in arrays if a is not None and jnp.issubdtype(a.dtype, jnp.floating)]
+    return len({(a.shape, a.dtype) for a in floats}) == 1 and floats[0].dtype.itemsize >= 4
+
+
 def operation(
-    *, hyperparameters: int = 0, recompute: bool = True
+    *, hyperparameters: int = 0, recompute: Recompute = "all"
 ) -> Callable[[Callable[..., Result]], Operation[Result]]:
     """Make a function an ``Operation``, whose rule is still to come; its last arguments are hyperparameters."""
     return lambda value: Operation(value, hyperparameters, recompute)
@@ -365,6 +377,37 @@ def topk(x: Array, k: int, axis: int = -1, largest: bool = True) -> tuple[Array,
 def cumsum_back(x: Array, axis: int) -> Array:
     """Sum each element and all that follow it."""
     return jnp.flip(jnp.cumsum(jnp.flip(x, axis), axis=axis), axis)
+
+
+def logcumsumexp(x: Array, axis: int) -> Array:
+    """Return the logarithm of the sum of exponentials of each element and all before it."""
+    return jax.lax.cumlogsumexp(x, axis=axis % x.ndim)
+
+
+def shift(x: Array, axis: int, step: int, fill: float = 0) -> Array:
+    """Move each element ``step`` places on along ``axis``, back where that is negative; ``fill`` comes from outside."""
+    edges = [(0, 0, 0)] * x.ndim
+    edges[axis] = (step, -step, 0)
+    return jax.lax.pad(x, jnp.full((), fill, x.dtype), edges)
+
+
+def _along(a: Array, b: Array, axis: int, *, reverse: bool) -> Array:
+    """Each element of ``b`` added to ``a`` times the result before it."""
+    shape, own = jnp.broadcast_shapes(a.shape, b.shape), axis % b.ndim
+    both = jnp.broadcast_to(a, shape), jnp.broadcast_to(b, shape)
+    join = lambda one, two: (one[0] * two[0], two[0] * one[1] + two[1])  # noqa: E731
+    found: Array = jax.lax.associative_scan(join, both, reverse=reverse, axis=own)[1]
+    return found
+
+
+def scan(a: Array, b: Array, axis: int) -> Array:
+    """Return ``s[k] = a[k] * s[k - 1] + b[k]`` along ``axis``."""
+    return _along(a, b, axis, reverse=False)
+
+
+def scan_back(a: Array, b: Array, axis: int) -> Array:
+    """Return ``r[k] = b[k] + a[k + 1] * r[k + 1]`` along ``axis``: the transposed of ``scan``."""
+    return _along(shift(a, axis, -1), b, axis, reverse=True)
 
 
 def put_along(value: Array, index: Array, shape: Sequence[int], axis: int) -> Array:

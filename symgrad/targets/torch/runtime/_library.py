@@ -21,7 +21,10 @@ def operator(name: str, schema: str, function: Any, *, outputs: int = 1, residua
     bare = rt.without_residuals(function, outputs, residuals)
 
     def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        needs = ctx.needs_input_grad  # has one more, for what torch passes beside the inputs
+        ctx.needs_input_grad = needs[: len(inputs)]
         bare.setup_context(ctx, inputs, output)
+        ctx.needs_input_grad = needs
 
     made = _torch_library.custom_op(name, bare.forward, mutates_args=(), schema=schema)
     made.register_fake(bare.forward)

@@ -301,8 +301,10 @@ def save(
     derivative.
     """
     own = [r for r in residuals if r is not None]
-    if own or fixed:
-        _mark_fixed(ctx, (*fixed, *own))
+    # While compiling forward returns no residuals, and what is kept of an output is no output.
+    marked = fixed if torch.compiler.is_compiling() else (*fixed, *own)
+    if marked:
+        _mark_fixed(ctx, marked)
     if own:
         kinds = [y.dtype for y in outputs]
         if any(r.dtype not in kinds or r.dtype in _HALF for r in own if r.dtype.is_floating_point):
@@ -462,7 +464,8 @@ def entry(
     compiled = surrogate or traced.apply
     scripted = surrogate or bare.forward  # torch.jit.save refuses a Function
     infer, record = (bare.forward, function) if kernels is None else kernels.serve(function, outputs)
-    direct: Any = super(Function, record).apply  # Function.apply binds a signature: 12 us
+    above: Any = super(Function, record)
+    direct = above.apply  # Function.apply binds a signature: 12 us
     is_compiling = torch.compiler.is_compiling
 
     def call(*args: Any) -> Any:
@@ -523,7 +526,8 @@ def without_residuals(function: Any, outputs: int, residuals: int) -> Any:
 
     # Dynamo gives forward a context as well, unless its signature has as many parameters as there are arguments.
     forward.__signature__ = inspect.signature(own_forward)  # type: ignore[attr-defined]
-    methods = {m.__name__: staticmethod(m) for m in (forward, setup_context, backward, jvp)}
+    own: tuple[Any, ...] = (forward, setup_context, backward, jvp)
+    methods = {m.__name__: staticmethod(m) for m in own}
     members = {"generate_vmap_rule": True, "__module__": function.__module__, "__doc__": function.__doc__}
     return type(function.__name__, (Function,), {**members, **methods})
 
@@ -594,7 +598,7 @@ def once(op: str, *grads: Any) -> Any:
     """Return gradients so that differentiating them raises."""
     if not torch.compiler.is_compiling() and differentiated():
         grads = tuple(None if g is None else _once(g, op) for g in grads)
-    return grads if len(grads) > 1 else grads[0]
+    return grads[0] if len(grads) == 1 else grads
 
 
 class _Once(Function):
@@ -853,6 +857,43 @@ def scan_back(decay: Tensor, x: Tensor, dim: int) -> Tensor:
     if x.dim() == 0:
         return x.clone()
     return scan(shift(decay, dim, -1).flip(dim), x.flip(dim), dim).flip(dim)
+
+
+def cofactor(x: Tensor) -> Tensor:
+    """Return the derivative of ``det``, of matrices without an inverse too.
+
+    Pivots are kept from 0 by an error of rounding, so that what is returned is right for a matrix as close as that.
+    """
+    if x.numel() == 0:
+        return torch.zeros_like(x)
+    factors, order = torch.linalg.lu_factor_ex(x)[:2]
+    pivots = factors.diagonal(dim1=-2, dim2=-1)
+    largest = factors.detach().abs().amax((-2, -1)).unsqueeze(-1)
+    least = torch.finfo(x.dtype).eps * torch.where(largest == 0, 1, largest)
+    raised = torch.where(pivots.abs() < least, torch.where(pivots < 0, -least, least), pivots)
+    swaps = (order != torch.arange(1, x.shape[-1] + 1, device=x.device)).sum(-1)
+    size = raised.prod(-1) * (1 - 2 * (swaps % 2))
+    unit = torch.eye(x.shape[-1], dtype=x.dtype, device=x.device).expand(x.shape)
+    inverse = torch.linalg.lu_solve(factors + torch.diag_embed(raised - pivots), order, unit)
+    return size[..., None, None] * inverse.mT
+
+
+_GOLDEN, _FIRST, _SECOND = -0x61C8864680B583EB, -0x40A7B892E31B1A47, -0x6B2FB644ECCEEE15  # as signed integers
+
+
+def random_bits(shape: Any, seed: Any, device: Any) -> Tensor:
+    """Return 23 random bits for each place of a tensor, the same for a seed wherever they are drawn (SplitMix64)."""
+    if not isinstance(seed, Tensor):
+        seed = torch.full((), seed, dtype=torch.int64, device=device)
+    places = torch.arange(1, shape.numel() + 1, device=device).reshape(shape)
+    return (_mixed(_mixed(seed.long()) + places * _GOLDEN) >> 41) & 0x7FFFFF
+
+
+def _mixed(bits: Tensor) -> Tensor:
+    """Return the finaliser of SplitMix64: integers that differ in any bit differ in about half of all."""
+    bits = (bits ^ ((bits >> 30) & 0x3FFFFFFFF)) * _FIRST
+    bits = (bits ^ ((bits >> 27) & 0x1FFFFFFFFF)) * _SECOND
+    return bits ^ ((bits >> 31) & 0x1FFFFFFFF)
 
 
 def rows(x: Tensor) -> Tensor:

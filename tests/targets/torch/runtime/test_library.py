@@ -25,6 +25,12 @@ let: {each: "where(flag, x * sigmoid(k * beta * x)**n, x)"}
 outputs: {y: "where(way == 'one', each, sum(each))", positive: {expr: x > 0, grad: false}}
 options: {library: symgrad_tests::gated}
 """
+SHAPED = """
+op: shaped
+tensors: {x: {shape: [N, D]}, w: {shape: [D]}}
+outputs: {y: x * w}
+options: {library: symgrad_tests::shaped}
+"""
 CLIPPED = """
 op: clipped
 tensors: {χ: }
@@ -34,7 +40,7 @@ options: {library: symgrad_tests::clipped}
 """
 
 
-@pytest.mark.parametrize("text", [GATED, CLIPPED], ids=["gated", "clipped"])
+@pytest.mark.parametrize("text", [GATED, SHAPED, CLIPPED], ids=["gated", "shaped", "clipped"])
 def test_the_operator_passes_opcheck_and_is_exported_whole(text: str, tmp_path: Path) -> None:
     subject = subject_of(tmp_path / "ops", generate(text))
     assert subject.library.startswith("symgrad_tests::")
