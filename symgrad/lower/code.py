@@ -33,6 +33,7 @@ __all__ = [
     "source",
     "subscript",
     "tuple_of",
+    "words",
 ]
 
 Code: TypeAlias = ast.expr
@@ -93,6 +94,11 @@ def _made(part: Part | ast.keyword) -> Any:
 
 def _several(made: Any) -> list[Any]:
     return made if isinstance(made, list) else [made]
+
+
+def words(template: str) -> frozenset[str]:
+    """The names that a template reads by itself; none where there is no template."""
+    return names_in(fill(template, lambda key: constant(None))) if template else frozenset()
 
 
 def name(text: str) -> Code:

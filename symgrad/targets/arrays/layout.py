@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from dataclasses import dataclass, field
+from functools import cached_property, partial
 
 from symgrad.analysis.integers import is_integer
 from symgrad.compiler.operation import Operation, Variant
 from symgrad.ir.branches import absent
 from symgrad.ir.expr import Expr, make
+from symgrad.lower.code import Code, code
+from symgrad.lower.naming import Names
+from symgrad.lower.program import Assign, Program, Return, Statement, missing, returned
 from symgrad.ops.tensors import data_arguments, is_index
 from symgrad.ops.tensors.shapes import shape_sources
 from symgrad.spec import Spec
 from symgrad.targets.arrays.printer import Printer
 from symgrad.targets.arrays.schedule import Scope, Target, statements
-from symgrad.targets.arrays.source import Line
 from symgrad.targets.arrays.spelling import Spelling
-from symgrad.targets.naming import Names
 
 __all__ = ["Layout"]
 
@@ -90,27 +91,26 @@ class Layout:
     def symbol(self, argument: str) -> Expr:
         return self.operation.program.symbols[argument]
 
-    def symbols(self, variant: Variant | None = None) -> dict[Expr, str]:
-        """The names of arguments: of those that a variant may read."""
+    def symbols(self, variant: Variant | None = None) -> dict[Expr, str | Code]:
+        """The names of arguments: of those that a variant may read; and how their absence is asked for."""
         program = self.operation.program
-        known = {program.symbols[name]: local for name, local in self.arguments.items()}
+        known: dict[Expr, str | Code] = {program.symbols[name]: local for name, local in self.arguments.items()}
         if variant is not None:
             gone = {self.symbol(t.name) for t in self.spec.tensors if t.default is not None} - variant.tensors
             known = {s: name for s, name in known.items() if s not in gone}
-        return known
+        return known | {absent(t.name): missing(self.arguments[t.name]).code for t in self.spec.tensors}
 
-    def scope(self, known: dict[Expr, str], variant: Variant) -> Scope:
+    def scope(self, known: dict[Expr, str | Code], variant: Variant) -> Scope:
         taken, arguments, outputs = self._local
         names = taken.copy((*arguments.values(), *outputs.values()))
         return Scope(names, known, dict(variant.lets))
 
-    def printer(self, names: Mapping[Expr, str], *, differentiated: bool = False) -> Printer:
-        absences = {absent(t.name): self.arguments[t.name] for t in self.spec.tensors}
-        return Printer(self.spelling, names, self.constants, absent=absences, differentiated=differentiated)
+    def printer(self, names: Mapping[Expr, str | Code], *, differentiated: bool = False) -> Printer:
+        return Printer(self.spelling, names, self.constants, differentiated=differentiated)
 
-    def condition(self, node: Expr) -> Line:
-        """The line that asks for a Python condition between variants."""
-        return replace(self.printer(self.symbols()).line("if {value}:", node), fixed=True)
+    def condition(self, node: Expr) -> Code:
+        """A Python condition between variants."""
+        return self.printer(self.symbols())(node)
 
     # ------------------------------------------------------------------------------------------ dtypes
     def widening(self, variant: Variant, *, slopes: bool = False) -> str:
@@ -132,34 +132,34 @@ class Layout:
         return [self.arguments[t.name] for t in self.spec.tensors if self.symbol(t.name) in own]
 
     # ------------------------------------------------------------------------------------------ functions
-    def value(self, variant: Variant) -> list[Line]:
+    def value(self, variant: Variant) -> Program:
         """The body of the function: the outputs, rounded to their dtypes."""
         scope = self.scope(self.symbols(variant), variant)
         floats, sources = self.floats(variant), {o: self.promoted(f) for o, f in variant.formulas.items()}
-        lines, dtypes = list[Line](), dict[str, str]()
+        program, dtypes = list[Statement](), dict[str, str]()
         for output, promoted in sources.items():
             if promoted is not None and promoted != floats:
                 name = "dtype" if len(sources) == 1 else scope.names.fresh(f"{output}_dtype")
                 dtypes[output] = name
-                lines.append(Line(f"{name} = rt.dtype_of({', '.join(promoted)})", frozenset(promoted)))
+                program.append(Assign(name, code("rt.dtype_of({0})", promoted)))
             elif promoted is not None:
                 dtypes[output] = "dtype"
         if floats:
             rounds = any(p == floats for p in sources.values())
-            names, call = ", ".join(floats), f"rt.{self.widening(variant)}"
-            lines.append(Line(f"{names}, {'dtype' if rounds else '_'} = {call}({names})", frozenset(floats)))
-        targets, results = list[Target](), list[str]()
+            widened = code(f"rt.{self.widening(variant)}({{0}})", floats)
+            program.append(Assign((*floats, "dtype" if rounds else "_"), widened))
+        targets, results = list[Target](), list[Code]()
         for output, form in variant.outputs.items():
             whole = _whole(form, variant.formulas[output])
-            cast = f".astype({dtypes[output]})" if output in dtypes else ""
+            rounded = f"{{0}}.astype({dtypes[output]})" if output in dtypes else "{0}"
             local = self.outputs[output]
             if len(variant.outputs) == 1:
-                targets.append(Target(whole, f"return {{atom}}{cast}" if cast else "return {value}", ends=True))
+                targets.append(Target(whole, partial(_returned, rounded)))
             else:
-                targets.append(Target(whole, f"{local} = {{value}}"))
-                results.append(f"{local}{cast}")
-        body = [*lines, *statements(targets, scope, self.printer)]
-        return [*body, Line(f"return {', '.join(results)}", fixed=True)] if results else body
+                targets.append(Target(whole, partial(Assign, local)))
+                results.append(code(rounded, local))
+        body = (*program, *statements(targets, scope, self.printer))
+        return (*body, returned(results)) if results else body
 
     def tangent_terms(self, variant: Variant) -> list[tuple[str, str, Expr]]:
         """What each tensor's tangent gives to each output's: (tensor, output, form)."""
@@ -175,6 +175,10 @@ class Layout:
                 if form is not None:
                     found.append((tensor, output, _outer(form)))
         return found
+
+
+def _returned(template: str, value: Code) -> Statement:
+    return Return(code(template, value))
 
 
 def _outer(value: Expr) -> Expr:

@@ -11,13 +11,14 @@ from symgrad.analysis.sizes import Sizes
 from symgrad.compiler.operation import Operation, Variant
 from symgrad.explain.derivation import PlanEntry
 from symgrad.ir.expr import Expr
+from symgrad.lower.conditionals import branches
+from symgrad.lower.program import reads
+from symgrad.lower.python import lines
 from symgrad.resources import environment
 from symgrad.targets.arrays import docs
 from symgrad.targets.arrays.layout import Layout
 from symgrad.targets.arrays.rules import Rule, described, is_light, pulled, pushed
-from symgrad.targets.arrays.schedule import branches
 from symgrad.targets.arrays.signature import checks, signature
-from symgrad.targets.arrays.source import reads
 from symgrad.targets.arrays.spelling import Spelling
 from symgrad.targets.constants import constant_value
 from symgrad.targets.formatting import format_python
@@ -73,7 +74,7 @@ def render_module(operation: Operation, framework: Framework) -> str:
     owner = framework.owner(layout)
     value = branches(operation.body, layout.value, layout.condition)
     cuts = {id(v): framework.cut(layout, v) for v in layout.variants} if layout.is_linear else {}
-    marked = "rt.keep({value})" if framework.keeps else "{value}"
+    marked = "rt.keep({0})" if framework.keeps else "{0}"
     rule = pushed(layout, lambda v: cuts[id(v)], marked) if layout.is_linear else pulled(layout)
     outputs = len(spec.outputs)
     values = [f"{name}: {h.type}" for name, h in zip(layout.values, spec.hyperparameters, strict=True)]
@@ -92,7 +93,7 @@ def render_module(operation: Operation, framework: Framework) -> str:
         "call": ", ".join([*(t.name for t in spec.tensors), *layout.hyperparameters]),
         "options": _options(layout, framework, cuts),
         "arguments": ", ".join([*arrays, *values]),
-        "value": value,
+        "value": lines(value),
         "rule": rule,
         "function": f"_{rule.name}" if rule.name != spec.op else f"_{rule.name}_",
         "residuals": _residuals(layout, rule) if framework.keeps and rule.name == "gradients" else "",
@@ -100,7 +101,7 @@ def render_module(operation: Operation, framework: Framework) -> str:
         "constants": [(name, constant_value(node)) for node, name in layout.constants.items()],
         "owner": owner,
     }
-    read = reads([*value, *rule.lines]) | {"Any" if any(t.default is not None for t in spec.tensors) else "rt"}
+    read = reads([*value, *rule.program]) | {"Any" if any(t.default is not None for t in spec.tensors) else "rt"}
     context["imports"] = "\n".join(_imports(framework, read, {"rt": f"{plain} as rt", plain: plain}, runtime_name))
     return format_python(environment().get_template("arrays/module.py.j2").render(**context))
 

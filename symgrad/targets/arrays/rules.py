@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from symgrad.compiler.operation import Variant
 from symgrad.differentiate.symbols import cotangent, tangent
 from symgrad.ir import expr as ex
 from symgrad.ir.expr import Expr
 from symgrad.ir.traversal import substitute, topological
+from symgrad.lower.code import Code, code, constant, name, tuple_of
+from symgrad.lower.conditionals import branches
+from symgrad.lower.program import Assign, Do, Program, Return, Statement, reads
+from symgrad.lower.python import lines
 from symgrad.ops.tensors import data_arguments
 from symgrad.parse.formula import formula
 from symgrad.targets.arrays.layout import Layout
-from symgrad.targets.arrays.schedule import Target, branches, statements
-from symgrad.targets.arrays.source import Line, reads, unpacked
-from symgrad.targets.literals import tuple_of
+from symgrad.targets.arrays.schedule import Target, statements
 
 __all__ = ["Rule", "described", "is_light", "pulled", "pushed"]
 
@@ -28,90 +31,113 @@ class Rule:
     parameters: tuple[str, ...]
     primals: tuple[str, ...]
     outputs: tuple[str, ...]
-    lines: tuple[Line, ...]
+    program: Program
+
+    @property
+    def lines(self) -> list[str]:
+        """Its body as source."""
+        return lines(self.program)
 
 
-def pushed(layout: Layout, cut: Callable[[Variant], Sequence[Expr]], kept: str = "{value}") -> Rule:
+def pushed(layout: Layout, cut: Callable[[Variant], Sequence[Expr]], kept: str = "{0}") -> Rule:
     """The rule by tangents; values of the `cut` that are neither arguments nor outputs are marked as `kept` says."""
-    lines = branches(layout.operation.derivative_body, lambda v: _tangents(layout, v, cut(v), kept), layout.condition)
+    program = branches(layout.operation.derivative_body, lambda v: _tangents(layout, v, cut(v), kept), layout.condition)
     own = [f"tangent_{t.name}" if t.name in layout.differentiable else "_" for t in layout.spec.tensors]
-    return _rule(layout, "tangents", own, lines)
+    return _rule(layout, "tangents", own, program)
 
 
 def pulled(layout: Layout) -> Rule:
     """The rule by gradients: for each tensor one, or None."""
-    lines = branches(layout.operation.derivative_body, lambda v: _gradients(layout, v), layout.condition)
-    return _rule(layout, "gradients", [f"grad_{o.name}" for o in layout.spec.outputs], lines)
+    program = branches(layout.operation.derivative_body, lambda v: _gradients(layout, v), layout.condition)
+    return _rule(layout, "gradients", [f"grad_{o.name}" for o in layout.spec.outputs], program)
 
 
-def _rule(layout: Layout, name: str, given: Sequence[str], lines: Sequence[Line]) -> Rule:
-    """A rule that unpacks what its lines read."""
+def _rule(layout: Layout, name: str, given: Sequence[str], program: Program) -> Rule:
+    """A rule that unpacks what its program reads."""
     outputs = list(layout.outputs.values())
     sources = {"primals": layout.tensors, "outputs": outputs, "tangents" if name == "tangents" else "cotangents": given}
-    heads = {source: unpacked(names, source, lines) for source, names in sources.items()}
-    read = reads(lines)
+    read = reads(program)
+    heads = {source: _unpacked(names, source, read) for source, names in sources.items()}
     return Rule(
         name,
         tuple(source if head else "_" * (k + 1) for k, (source, head) in enumerate(heads.items())),
         tuple(n for n in layout.tensors if n in read),
         tuple(n for n in outputs if n in read),
-        (*(head for head in heads.values() if head), *lines),
+        (*(head for head in heads.values() if head), *program),
     )
 
 
-def _tangents(layout: Layout, variant: Variant, cut: Sequence[Expr], kept: str) -> list[Line]:
+def _unpacked(names: Sequence[str], source: str, read: frozenset[str]) -> Statement | None:
+    """The statement that takes the names that are read from a sequence; none where nobody reads any."""
+    used = tuple(n if n in read else "_" for n in names)
+    return Assign(used, name(source)) if any(n != "_" for n in used) else None
+
+
+def _tangents(layout: Layout, variant: Variant, cut: Sequence[Expr], kept: str) -> Program:
     """The terms of the tangent of each output, for the tangents that are given: one surely is."""
     terms = layout.tangent_terms(variant)
     outputs = [o.name for o in layout.spec.outputs]
     if not terms:
-        return [Line(f"return {tuple_of(['[]'] * len(outputs))}", fixed=True)]
+        return (Return(tuple_of([code("[]")] * len(outputs))),)
     pushed = [o for o in outputs if any(o == own for _, own, _ in terms)]
     names = {o: "terms" if len(pushed) == 1 else f"terms_{o}" for o in pushed}
     forms = [form for _, _, form in terms]
-    known = {**layout.symbols(variant), **{tangent(t): f"tangent_{t}" for t in layout.differentiable}}
+    known: dict[Expr, str | Code] = {
+        **layout.symbols(variant),
+        **{tangent(t): f"tangent_{t}" for t in layout.differentiable},
+    }
     known |= _outputs_read(layout, variant, cut, forms)
     scope = layout.scope(known, variant)
     scope.kept = frozenset(v for v in cut if v not in known)
     scope.template = kept
     read = _read(forms, frozenset(known))
     floats = [*_floats(layout, variant, read, known), *(f"tangent_{t}" for t in dict.fromkeys(t for t, _, _ in terms))]
-    lines = [_widened(layout, variant, floats), Line(f"{', '.join(names.values())} = {', '.join(['[]'] * len(names))}")]
+    local = tuple(names.values())
+    nothing = Assign(local, tuple_of([code("[]")] * len(local))) if len(local) > 1 else Assign(local[0], code("[]"))
     certain = len(layout.spec.tensors) == 1
-    targets = [
-        Target(form, f"{names[o]}.append({{value}})", given="" if certain else f"tangent_{t}") for t, o, form in terms
-    ]
-    lines += statements(targets, scope, lambda names: layout.printer(names, differentiated=True))
-    return [*lines, Line(f"return {tuple_of([names.get(o, '[]') for o in outputs])}", fixed=True)]
+    targets = [Target(form, partial(_appended, names[o]), "" if certain else f"tangent_{t}") for t, o, form in terms]
+    return (
+        _widened(layout, variant, floats),
+        nothing,
+        *statements(targets, scope, lambda names: layout.printer(names, differentiated=True)),
+        Return(tuple_of([names.get(o, code("[]")) for o in outputs])),
+    )
 
 
-def _gradients(layout: Layout, variant: Variant) -> list[Line]:
+def _appended(terms: str, value: Code) -> Statement:
+    return Do(code("{0}.append({1})", terms, value))
+
+
+def _gradients(layout: Layout, variant: Variant) -> Program:
     """The gradients of all tensors, in shapes and dtypes of the arithmetic."""
     found = {t: ex.add(*variant.gradients_of(t)) for t in layout.differentiable}
     forms = [g for g in found.values() if g is not ex.ZERO]
     cotangents = {s: f"grad_{o}" for o, f in variant.formulas.items() for s in (cotangent(o), cotangent(o, f))}
-    known = {**layout.symbols(variant), **cotangents}
+    known: dict[Expr, str | Code] = {**layout.symbols(variant), **cotangents}
     known |= _outputs_read(layout, variant, [s.value for s in variant.plan.base], forms)
     scope = layout.scope(known, variant)
     read = _read(forms, frozenset(known))
     floats = [*_floats(layout, variant, read, known), *dict.fromkeys(n for s, n in cotangents.items() if s in read)]
-    lines = [_widened(layout, variant, floats)] if floats else []
-    targets, results = list[Target](), list[str]()
+    targets, results = list[Target](), list[Code | str]()
     for t in layout.spec.tensors:
         form = found.get(t.name, ex.ZERO)
         if form is ex.ZERO:
-            results.append("None")
+            results.append(constant(None))
             continue
         taken = f"grad_{t.name}" in known.values()
-        results.append(scope.names.fresh(f"gradient_{t.name}" if taken else f"grad_{t.name}"))
-        targets.append(Target(form, f"{results[-1]} = {{value}}"))
-    lines += statements(targets, scope, lambda names: layout.printer(names, differentiated=True))
-    return [*lines, Line(f"return {tuple_of(results)}", fixed=True)]
+        local = scope.names.fresh(f"gradient_{t.name}" if taken else f"grad_{t.name}")
+        results.append(local)
+        targets.append(Target(form, partial(Assign, local)))
+    return (
+        *([_widened(layout, variant, floats)] if floats else []),
+        *statements(targets, scope, lambda names: layout.printer(names, differentiated=True)),
+        Return(tuple_of(results)),
+    )
 
 
-def _widened(layout: Layout, variant: Variant, names: Sequence[str]) -> Line:
-    """The line that brings what is read to the dtype of the arithmetic."""
-    call = ", ".join(names)
-    return Line(f"{call}, _ = rt.{layout.widening(variant, slopes=True)}({call})", frozenset(names))
+def _widened(layout: Layout, variant: Variant, names: Sequence[str]) -> Statement:
+    """The statement that brings what is read to the dtype of the arithmetic."""
+    return Assign((*names, "_"), code(f"rt.{layout.widening(variant, slopes=True)}({{0}})", names))
 
 
 def is_light(layout: Layout, variant: Variant, cut: Sequence[Expr]) -> bool:
@@ -132,9 +158,9 @@ def is_light(layout: Layout, variant: Variant, cut: Sequence[Expr]) -> bool:
 
 def described(layout: Layout, variant: Variant, value: Expr) -> str:
     """A value in words of the spec."""
-    for name, form in variant.outputs.items():
+    for output, form in variant.outputs.items():
         if form is value and form.op != "sym":
-            return name
+            return output
     outputs = {form: ex.symbol(name) for name, form in variant.outputs.items() if form.op != "sym"}
     return formula(substitute(value, {**{form: ex.symbol(name) for form, name in variant.lets.items()}, **outputs}))
 
@@ -152,7 +178,8 @@ def _read(forms: Sequence[Expr], leaves: frozenset[Expr]) -> frozenset[Expr]:
     return frozenset(n for n in topological(*forms, leaves=leaves) if n in leaves)
 
 
-def _floats(layout: Layout, variant: Variant, read: frozenset[Expr], known: Mapping[Expr, str]) -> list[str]:
+def _floats(layout: Layout, variant: Variant, read: frozenset[Expr], known: Mapping[Expr, str | Code]) -> list[str]:
     """The names of the inputs and outputs of floats among the values that are read."""
     floats = {*layout.floats(variant), *(layout.outputs[o] for o, f in variant.formulas.items() if layout.promoted(f))}
-    return [name for name in dict.fromkeys(n for v, n in known.items() if v in read) if name in floats]
+    there = dict.fromkeys(n for v, n in known.items() if v in read and isinstance(n, str))
+    return [name for name in there if name in floats]

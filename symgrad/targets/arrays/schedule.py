@@ -2,35 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
 
 from symgrad.accuracy.machine import machine, machine_form
-from symgrad.compiler.operation import Body, Variant
 from symgrad.ir.expr import Expr
 from symgrad.ir.traversal import topological
+from symgrad.lower.code import Code, code, source
+from symgrad.lower.naming import Names
+from symgrad.lower.program import Assign, If, Program, Statement, given
 from symgrad.ops.tensors import data_arguments, is_number
 from symgrad.targets.arrays.printer import Printer
-from symgrad.targets.arrays.source import Line, nested
-from symgrad.targets.naming import Names
 
-__all__ = ["Target", "branches", "statements"]
+__all__ = ["Scope", "Target", "statements"]
 
 _LONGEST = 72  # characters of one printed expression, beyond which its largest part gets a name
 
 
 @dataclass(frozen=True)
 class Target:
-    """A value to compute: the statement, with its `{value}` or as an `{atom}`, and what else that reads.
-
-    It is under the condition that `given` is not None, if that names something.
-    """
+    """A value to compute: its statement, and what has to be given for it, if that names something."""
 
     value: Expr
-    template: str
-    reads: tuple[str, ...] = ()
+    statement: Callable[[Code], Statement]
     given: str = ""
-    ends: bool = False  # whether it is what the function returns
 
 
 @dataclass
@@ -41,16 +37,16 @@ class Scope:
     """
 
     names: Names
-    known: dict[Expr, str]
+    known: dict[Expr, str | Code]
     lets: Mapping[Expr, str] = field(default_factory=dict)
     kept: frozenset[Expr] = frozenset()
-    template: str = "{value}"
+    template: str = "{0}"
 
 
 def statements(
-    targets: Sequence[Target], scope: Scope, printer: Callable[[Mapping[Expr, str]], Printer]
-) -> Iterator[Line]:
-    """The lines that compute the targets in order.
+    targets: Sequence[Target], scope: Scope, printer: Callable[[Mapping[Expr, str | Code]], Printer]
+) -> Program:
+    """A program that computes the targets in order.
 
     What only targets under one condition need stands under that condition, too; all else before, since compilers
     drop what nobody reads.
@@ -65,36 +61,22 @@ def statements(
     chosen = _temporaries(roots, conditions, names, kept)
     print_ = printer(names)
 
-    def assign(node: Expr) -> Line:
+    def assign(node: Expr) -> Statement:
         name = scope.names.for_value(node, names, lets)
-        line = print_.line(f"{name} = {scope.template if node in kept else '{value}'}", node)
+        made = Assign(name, code(scope.template if node in kept else "{0}", print_(node)))
         names[node] = name
-        return line
+        return made
 
-    for node in conditions:
-        if node in chosen and len(conditions[node]) != 1:
-            yield assign(node)
-    yield from _blocks(roots, targets, [n for n in conditions if n in chosen], names, print_, assign)
-
-
-def _blocks(
-    roots: Sequence[Expr],
-    targets: Sequence[Target],
-    temporaries: Sequence[Expr],
-    names: Mapping[Expr, str],
-    print_: Printer,
-    assign: Callable[[Expr], Line],
-) -> Iterator[Line]:
-    """The statements of each condition in turn."""
-    previous = ""
-    for root, target in zip(roots, targets, strict=True):
-        if target.given and target.given != previous:
-            yield Line(f"if {target.given} is not None:", frozenset([target.given]), fixed=True)
-        previous = target.given
-        below = frozenset(topological(root))
-        own = [assign(node) for node in temporaries if node in below and node not in names]
-        own.append(replace(print_.line(target.template, root, *target.reads), fixed=target.ends))
-        yield from nested(own) if target.given else own
+    program = [assign(node) for node in conditions if node in chosen and len(conditions[node]) != 1]
+    pairs = zip(roots, targets, strict=True)
+    for needed, group in groupby(pairs, key=lambda pair: pair[1].given):
+        body: list[Statement] = []
+        for root, target in group:
+            below = frozenset(topological(root))
+            body += [assign(n) for n in conditions if n in chosen and n in below and n not in names]
+            body.append(target.statement(print_(root)))
+        program += [If(given(needed).code, tuple(body))] if needed else body
+    return tuple(program)
 
 
 def _conditions(
@@ -126,7 +108,7 @@ def _computed(roots: Sequence[Expr], leaves: frozenset[Expr]) -> set[Expr]:
 
 
 def _temporaries(
-    roots: Sequence[Expr], order: Mapping[Expr, object], named: Mapping[Expr, str], kept: frozenset[Expr]
+    roots: Sequence[Expr], order: Mapping[Expr, object], named: Mapping[Expr, str | Code], kept: frozenset[Expr]
 ) -> set[Expr]:
     """Values that are used more than once or kept, and parts that keep a statement readable."""
     uses: dict[Expr, int] = {}
@@ -140,7 +122,10 @@ def _temporaries(
     width: dict[Expr, int] = {}
 
     def wide(node: Expr) -> int:
-        return len(named[node]) if node in named else 6 if node in chosen else width.get(node, 4)
+        if node in named:
+            own = named[node]
+            return len(own if isinstance(own, str) else source(own))
+        return 6 if node in chosen else width.get(node, 4)
 
     for node in order:
         width[node] = len(node.op) + 2 + sum(map(wide, node.args))
@@ -150,21 +135,3 @@ def _temporaries(
                 chosen.add(widest)
                 width[node] = len(node.op) + 2 + sum(map(wide, node.args))
     return chosen
-
-
-def branches(body: Body, leaf: Callable[[Variant], list[Line]], condition: Callable[[Expr], Line]) -> list[Line]:
-    """The lines of each variant under Python's conditions; all of them end with a return.
-
-    What both sides begin with stands before the condition, and a condition without consequences is dropped.
-    """
-    if isinstance(body, Variant):
-        return leaf(body)
-    then, otherwise = (branches(b, leaf, condition) for b in (body.then, body.otherwise))
-    if then == otherwise:
-        return then
-    shared = 0
-    for a, b in zip(then, otherwise, strict=False):
-        if a != b or a.fixed or a.depth:
-            break
-        shared += 1
-    return [*then[:shared], condition(body.condition), *nested(then[shared:]), *otherwise[shared:]]

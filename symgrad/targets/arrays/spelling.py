@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cache
-from string import Formatter
 
 from symgrad.ir.expr import Expr
 from symgrad.ir.traversal import topological
+from symgrad.lower.code import words
 from symgrad.ops.functions import FUNCTIONS
 from symgrad.ops.tensors import TENSOR_OPS
-from symgrad.targets.free_names import free_names
 
-__all__ = ["Spelling", "modules"]
+__all__ = ["Spelling"]
 
 
 @dataclass(frozen=True)
@@ -24,10 +21,10 @@ class Spelling:
     Attributes:
         name: as users call the framework.
         arrays: the module of array functions, `jnp` or `mx`.
-        functions: format strings of pointwise functions over their arguments.
-        operations: format strings of tensor operations over their operands and `{attributes}`, which begin with a
-            comma where there are any; `{all}` are the operands and `{rest}` all but the first; `{shape}` is the shape
-            of the operand of which only that is read, `{shapes}` those of several.
+        functions: templates of pointwise functions over their arguments.
+        operations: templates of tensor operations over their operands and `{attributes}`, which are keywords; `{all}`
+            are the operands and `{rest}` all but the first; `{shape}` is the shape of the operand of which only that
+            is read, `{shapes}` those of several.
         attributes: what the framework calls an attribute, where that is not its name here.
         differentiated: spellings in code that is differentiated again, where the framework has other derivatives at
             kinks than PyTorch.
@@ -44,16 +41,9 @@ class Spelling:
         """The functions and operations in some forms that the framework has no word for, as specs call them."""
         for node in topological(*forms):
             if node.is_static:  # Python computes it, for some functions by way of torch
-                if node.op in FUNCTIONS and "torch" in modules(FUNCTIONS[node.op].python):
+                if node.op in FUNCTIONS and "torch" in words(FUNCTIONS[node.op].python):
                     yield node.op
             elif node.op in FUNCTIONS and node.op not in self.functions:
                 yield node.op
             elif node.op in TENSOR_OPS and node.op not in self.operations:
                 yield node.op.removesuffix("_values").removesuffix("_indices")
-
-
-@cache
-def modules(spelling: str) -> frozenset[str]:
-    """The modules that a spelling names."""
-    filled = Formatter().vformat(spelling, ["_"] * 3, defaultdict(lambda: "_", attributes=""))
-    return free_names(filled) - {"_"}

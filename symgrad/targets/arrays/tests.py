@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 from symgrad.compiler.operation import Variant
 from symgrad.ir.expr import Expr
+from symgrad.lower.code import words
+from symgrad.lower.conditionals import branches
+from symgrad.lower.program import Assign, Program, Return, reads, returned
+from symgrad.lower.python import lines
 from symgrad.targets.arrays.layout import Layout
-from symgrad.targets.arrays.schedule import Target, branches, statements
+from symgrad.targets.arrays.schedule import Target, statements
 from symgrad.targets.arrays.signature import signature
-from symgrad.targets.arrays.source import Line, reads
-from symgrad.targets.arrays.spelling import modules
 from symgrad.targets.constants import constant_value
 from symgrad.targets.literals import literal, tuple_of
 from symgrad.targets.torch.docs import summary
@@ -26,18 +28,17 @@ _MOST_CASES = 4
 def facts(layout: Layout) -> dict[str, Any]:
     """What a template says of an operation."""
     spec, samples = layout.spec, Samples(layout.operation)
-    rules = [(t, list(_rule(layout, t, form))) for t, form in layout.operation.program.gradients.items()]
+    rules = {t: _rule(layout, t, form) for t, form in layout.operation.program.gradients.items()}
+    composite = branches(layout.operation.body, lambda variant: _composite(layout, variant), layout.condition)
     found: dict[str, Any] = {
         "op": spec.op,
         "class_name": "".join(part[:1].upper() + part[1:] for part in spec.op.split("_")),
         "summary": summary(samples),
         "signature": ", ".join([*layout.tensors, *(f"*, {', '.join(layout.values)}" for _ in layout.values[:1])]),
-        "composite": branches(
-            layout.operation.body, lambda variant: list(_composite(layout, variant)), layout.condition
-        ),
+        "composite": lines(composite),
         "inputs": [_input(layout, samples, t.name) for t in spec.tensors],
         "cases": [f"({_mapping(layout, values)}, {literal(sizes)})" for values, sizes in _cases(samples)],
-        "rules": rules,
+        "rules": [(tensor, lines(rule)) for tensor, rule in rules.items()],
         "rule_arguments": ", ".join(
             [*layout.tensors, *(f"grad_{o.name}" for o in spec.outputs)]
             + [f"*, {', '.join(layout.values)}" for _ in layout.values[:1]]
@@ -49,33 +50,31 @@ def facts(layout: Layout) -> dict[str, Any]:
         "refused": [f"({literal(name)}, {value}, {error})" for name, value, error in refused(spec)],
         "call_signature": signature(layout, "Any"),
     }
-    lines = [*found["composite"], *(line for _, own in rules for line in own)]
-    found["imported"] = reads(lines).union(*(modules(value) for _, value, _ in refused(spec)))
+    found["imported"] = reads(composite).union(*map(reads, rules.values()), *(words(v) for _, v, _ in refused(spec)))
     found["constants"] = [(name, constant_value(node)) for node, name in layout.constants.items()]
     return found
 
 
-def _composite(layout: Layout, variant: Variant) -> Iterator[Line]:
+def _composite(layout: Layout, variant: Variant) -> Program:
     """The formulas as written."""
     scope = layout.scope(layout.symbols(variant), variant)
     targets, results = list[Target](), list[str]()
     for name, form in variant.formulas.items():
         if len(variant.formulas) == 1:
-            targets.append(Target(form, "return {value}", ends=True))
+            targets.append(Target(form, Return))
         else:
-            targets.append(Target(form, f"{layout.outputs[name]} = {{value}}"))
+            targets.append(Target(form, partial(Assign, layout.outputs[name])))
             results.append(layout.outputs[name])
-    yield from statements(targets, scope, layout.printer)
-    if results:
-        yield Line(f"return {', '.join(results)}", fixed=True)
+    program = statements(targets, scope, layout.printer)
+    return (*program, returned(results)) if results else program
 
 
-def _rule(layout: Layout, tensor: str, form: Expr) -> Iterator[Line]:
+def _rule(layout: Layout, tensor: str, form: Expr) -> Program:
     """A gradient that the spec gives, as written."""
     program = layout.operation.program
     known = {**layout.symbols(), **{s: f"grad_{o}" for o, s in program.cotangents.items()}}
     scope = layout.scope(known, layout.variants[0])
-    yield from statements([Target(form, "return {value}", ends=True)], scope, layout.printer)
+    return statements([Target(form, Return)], scope, layout.printer)
 
 
 def _input(layout: Layout, samples: Samples, tensor: str) -> str:

@@ -12,6 +12,7 @@ from symgrad.accuracy.machine import machine
 from symgrad.ir.expr import Expr
 from symgrad.lower.clike import clike_lines
 from symgrad.lower.code import Code, chained, code
+from symgrad.lower.naming import Names
 from symgrad.lower.program import Assign, Declare, If, Program, reads
 from symgrad.parse.formula import formula
 from symgrad.resources import environment
@@ -21,7 +22,6 @@ from symgrad.targets.cpp.shared import reserved
 from symgrad.targets.fused import rows
 from symgrad.targets.fused.model import Kernel
 from symgrad.targets.fused.writing import name_values
-from symgrad.targets.naming import Names
 from symgrad.targets.torch.docs import module_docstring, summary
 from symgrad.targets.torch.layout import Layout
 

@@ -10,13 +10,13 @@ from symgrad.accuracy.machine import machine
 from symgrad.compiler.operation import Variant
 from symgrad.ir.traversal import topological
 from symgrad.lower.code import constant
+from symgrad.lower.conditionals import branches
 from symgrad.lower.program import Program, Return
 from symgrad.targets.fused.elements import is_count
 from symgrad.targets.fused.kernels import kernels
 from symgrad.targets.fused.language import Language
 from symgrad.targets.fused.model import Kernel, Kernels, Result
 from symgrad.targets.literals import tuple_of
-from symgrad.targets.torch.conditionals import branches
 from symgrad.targets.torch.layout import Layout
 from symgrad.targets.torch.printer import Printer
 

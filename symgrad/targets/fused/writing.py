@@ -10,8 +10,8 @@ from typing import ClassVar
 from symgrad.ir.expr import COMPARISONS, LOGICAL, Expr
 from symgrad.ir.traversal import topological
 from symgrad.lower.code import Code, binary, code, name, names_in
-from symgrad.targets.naming import Names
-from symgrad.targets.torch.schedule import choose_temporaries
+from symgrad.lower.naming import Names
+from symgrad.lower.schedule import choose_temporaries
 
 __all__ = ["PassPrinter", "is_structure", "name_values"]
 

@@ -8,12 +8,12 @@ from typing import Any
 from symgrad.compiler.operation import Variant
 from symgrad.ir.expr import Expr
 from symgrad.ir.traversal import topological
+from symgrad.lower.naming import Names
 from symgrad.spec.model import Parameter
 from symgrad.targets.arrays.layout import Layout
 from symgrad.targets.arrays.module import Framework
 from symgrad.targets.literals import literal, tuple_of
 from symgrad.targets.mlx.spellings import MLX
-from symgrad.targets.naming import Names
 from symgrad.targets.torch.docs import listed
 
 __all__ = ["FRAMEWORK", "MEMBERS"]

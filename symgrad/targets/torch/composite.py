@@ -12,16 +12,16 @@ from symgrad.compiler.operation import Operation, Variant
 from symgrad.ir.expr import Expr, make
 from symgrad.ir.traversal import topological, transform
 from symgrad.lower.code import code, name
+from symgrad.lower.conditionals import branches
 from symgrad.lower.program import Program, returned
 from symgrad.lower.python import lines
+from symgrad.lower.schedule import Scope, Target, statements
 from symgrad.ops.functions import BY_AUTOGRAD
-from symgrad.ops.tensors import is_index
+from symgrad.ops.tensors import is_index, linalg
 from symgrad.targets.constants import constant_value
-from symgrad.targets.torch.conditionals import branches
 from symgrad.targets.torch.dtypes import cast
 from symgrad.targets.torch.layout import Layout
 from symgrad.targets.torch.printer import Printer
-from symgrad.targets.torch.schedule import Scope, Target, statements
 
 
 def composite(layout: Layout, form_of: Callable[[Expr], Expr] = lambda formula: formula) -> Program:
@@ -36,7 +36,7 @@ def composite(layout: Layout, form_of: Callable[[Expr], Expr] = lambda formula: 
             code("{0}.detach()" if o in fixed else "{0}", cast(name(local), variant.formulas[o], scope.known))
             for o, local in layout.outputs.items()
         ]
-        return (*statements(targets, scope, layout.constants), returned(results))
+        return (*statements(targets, scope, layout.printing), returned(results))
 
     return branches(layout.operation.body, leaf, Printer(layout.symbols(), layout.constants))
 
@@ -46,9 +46,12 @@ def _differentiable(form: Expr) -> Expr:
 
     def visit(node: Expr) -> Expr:
         row = BY_AUTOGRAD.get(node.op)
+        if node.op in linalg.BY_AUTOGRAD:
+            return linalg.BY_AUTOGRAD[node.op](*node.args)
         return make(row.name, *node.args) if row is not None and node.tensors else node
 
-    return transform(form, visit) if any(node.op in BY_AUTOGRAD for node in topological(form)) else form
+    known = BY_AUTOGRAD.keys() | linalg.BY_AUTOGRAD.keys()
+    return transform(form, visit) if any(node.op in known for node in topological(form)) else form
 
 
 def load_composite(operation: Operation) -> Callable[..., Any]:

@@ -9,13 +9,13 @@ from symgrad.compiler.operation import Variant
 from symgrad.differentiate.symbols import tangent
 from symgrad.ir import expr as ex
 from symgrad.lower.code import Code, code, constant, joined, name, tuple_of
+from symgrad.lower.conditionals import branches
 from symgrad.lower.program import Assign, Do, Program, Return, Statement, reads, returned
+from symgrad.lower.schedule import Scope, Target, statements
 from symgrad.spec.model import Hyperparameter, Tensor
 from symgrad.targets.literals import quoted
-from symgrad.targets.torch.conditionals import branches
 from symgrad.targets.torch.layout import Layout
 from symgrad.targets.torch.printer import Printer
-from symgrad.targets.torch.schedule import Scope, Target, statements
 
 
 def entry(layout: Layout, kernels: str = "") -> str:
@@ -91,7 +91,7 @@ def surrogate(layout: Layout) -> Program:
                 def result(differentiated: Code) -> Statement:
                     return Return(_through(value, [differentiated]))
 
-                return statements([Target("", ex.add(*terms), (), result)], Scope(names, dict(known)), layout.constants)
+                return statements([Target("", ex.add(*terms), (), result)], Scope(names, dict(known)), layout.printing)
             parts = [Printer(known, layout.constants)(e) for e in machine(terms)]
             if rest:
                 own = shown_of(

@@ -13,12 +13,13 @@ from symgrad.ir.branches import absent
 from symgrad.ir.expr import Expr
 from symgrad.ir.traversal import topological
 from symgrad.lower.code import Code, attribute, name
+from symgrad.lower.naming import Names
 from symgrad.lower.program import missing
 from symgrad.ops.tensors import TENSOR_OPS, Ref
 from symgrad.ops.tensors.einsum import contracts_nothing
 from symgrad.plan.saving import Saved
 from symgrad.spec import Spec
-from symgrad.targets.naming import Names
+from symgrad.targets.torch.printer import Printer
 from symgrad.targets.torch.roundings import roundings
 
 # Names that the methods of a generated module use themselves.
@@ -195,6 +196,18 @@ class Layout:
             known[tangent(tensor.name)] = f"tangent_{tensor.name}"
             known[absent(tensor.name)] = missing(self.arguments[tensor.name]).code
         return known
+
+    def printing(
+        self, names: Mapping[Expr, str | Code], shapes: Mapping[Expr, Code], dtypes: Mapping[Expr, Code]
+    ) -> Printer:
+        """A printer in some scope, with the constants of the module."""
+        return Printer(names, self.constants, shapes, dtypes)
+
+    def printing_derivatives(
+        self, names: Mapping[Expr, str | Code], shapes: Mapping[Expr, Code], dtypes: Mapping[Expr, Code]
+    ) -> Printer:
+        """The same for what autograd may differentiate again."""
+        return Printer(names, self.constants, shapes, dtypes, differentiable=True)
 
     def symbol(self, argument: str) -> Expr:
         """The symbol of an argument."""

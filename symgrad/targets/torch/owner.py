@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from symgrad.lower.naming import Names
 from symgrad.spec.model import Module, Parameter, Spec
 from symgrad.targets.literals import literal, tuple_of
-from symgrad.targets.naming import Names
 from symgrad.targets.torch.docs import listed, one_or_more_lines, summary
 from symgrad.targets.torch.layout import Layout
 from symgrad.targets.torch.public import hyperparameter_type, may_be_left_out

@@ -14,8 +14,10 @@ from symgrad.ir.expr import ZERO, Expr
 from symgrad.ir.traversal import topological, transform
 from symgrad.ir.truth import compare, where
 from symgrad.lower.code import Code, code, constant, keyword, tuple_of
+from symgrad.lower.conditionals import branches
 from symgrad.lower.program import Assign, Program, Return, reads
 from symgrad.lower.python import lines
+from symgrad.lower.schedule import Scope, Target, statements
 from symgrad.ops.functions import FUNCTIONS
 from symgrad.ops.tensors import is_number
 from symgrad.parse.formula import formula
@@ -26,7 +28,6 @@ from symgrad.targets.formatting import format_python
 from symgrad.targets.literals import quoted
 from symgrad.targets.torch import dispatch, docs, samples
 from symgrad.targets.torch.composite import composite
-from symgrad.targets.torch.conditionals import branches
 from symgrad.targets.torch.dtypes import floated_in, is_choice_of_numbers, promoted
 from symgrad.targets.torch.figures import figures
 from symgrad.targets.torch.imports import test_imports
@@ -35,7 +36,6 @@ from symgrad.targets.torch.methods import keepers
 from symgrad.targets.torch.owner import facts_to_test
 from symgrad.targets.torch.printer import Printer
 from symgrad.targets.torch.ranges import sampled_ranges
-from symgrad.targets.torch.schedule import Scope, Target, statements
 from symgrad.targets.torch.special import in_domain, special
 
 __all__ = ["render_test"]
@@ -261,7 +261,7 @@ class _Facts:
             scope = Scope(layout.names(), layout.symbols(), lets=layout.lets)
             targets = [Target(f"own_{t}", value) for t, value in given.items()]
             results = [f"own_{t}" if t in given else constant(None) for t in overridden]
-            return (*statements(targets, scope, self.constants), Return(code("({0},)", results)))
+            return (*statements(targets, scope, self.layout.printing), Return(code("({0},)", results)))
 
         return branches(layout.operation.body, leaf, Printer(layout.symbols(), self.constants))
 

@@ -11,6 +11,7 @@ from symgrad.accuracy.widening import WIDEN, as_before
 from symgrad.ir.expr import Expr
 from symgrad.ir.traversal import topological
 from symgrad.lower.code import Code, code, constant, names_in, source
+from symgrad.lower.naming import Names
 from symgrad.lower.program import Assign, Do, For, If, Program, Statement, reads, returned
 from symgrad.lower.python import lines
 from symgrad.parse.formula import formula
@@ -21,7 +22,6 @@ from symgrad.targets.fused.elements import ROW_OPS
 from symgrad.targets.fused.kernels import Kernel
 from symgrad.targets.fused.rows import Stage, compared, stages
 from symgrad.targets.fused.writing import name_values
-from symgrad.targets.naming import Names
 from symgrad.targets.torch.docs import module_docstring
 from symgrad.targets.torch.layout import Layout
 from symgrad.targets.torch.printer import Printer

@@ -10,9 +10,9 @@ from symgrad.accuracy.machine import machine
 from symgrad.ir.expr import make, num, symbol
 from symgrad.lower.clike import clike
 from symgrad.lower.code import source
+from symgrad.lower.naming import Names
 from symgrad.targets.cpp.printer import CppPrinter
 from symgrad.targets.fused.writing import is_structure, name_values
-from symgrad.targets.naming import Names
 from symgrad.targets.triton.printer import TritonPrinter
 
 X, Y = symbol("x", "tensor"), symbol("y", "tensor")

@@ -7,11 +7,11 @@ from collections.abc import Iterable
 from symgrad.compiler.operation import Variant
 from symgrad.lower.code import Code, any_of, code, constant, keyword, name, tuple_of
 from symgrad.lower.program import Assign, Condition, Do, If, Program, Statement, missing, reads, unpacking
+from symgrad.lower.schedule import Target, statements
 from symgrad.targets.torch.methods.backward import Backward
 from symgrad.targets.torch.methods.common import keepers, needs
 from symgrad.targets.torch.methods.forward import Forward
 from symgrad.targets.torch.methods.jvp import Jvp
-from symgrad.targets.torch.schedule import Target, statements
 
 __all__ = ["Methods", "keepers"]
 
@@ -59,7 +59,7 @@ class Methods(Forward, Backward, Jvp):
             own = scope.known.get(value.value)
             if own is None:
                 local = scope.names.for_value(value.value, scope.known)
-                computed = statements([Target(local, value.value)], scope, layout.constants)
+                computed = statements([Target(local, value.value)], scope, layout.printing)
                 if len(computed) > 1:  # parts of it are shared
                     program += [Assign(local, constant(None)), If(any_of([needs(t).code for t in needed]), computed)]
                     saved.append(name(local))

@@ -12,14 +12,14 @@ from symgrad.ir import expr as ex
 from symgrad.ir.branches import absent
 from symgrad.ir.expr import Expr
 from symgrad.lower.code import Code, code, constant, tuple_of
+from symgrad.lower.conditionals import branches
 from symgrad.lower.program import Assign, Condition, Program, Return, reads, returned, unpacking, wanted
+from symgrad.lower.schedule import Scope
 from symgrad.ops.tensors import data_arguments, is_index
 from symgrad.ops.tensors.shapes import shape_sources
 from symgrad.plan.saving import Saved, read_by
-from symgrad.targets.torch.conditionals import branches
 from symgrad.targets.torch.layout import Layout
 from symgrad.targets.torch.printer import Printer
-from symgrad.targets.torch.schedule import Scope
 
 Leaf: TypeAlias = "Callable[[Variant], Program]"
 

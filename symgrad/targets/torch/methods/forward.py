@@ -11,11 +11,11 @@ from symgrad.ir.expr import Expr, make
 from symgrad.ir.traversal import topological
 from symgrad.lower.code import Code, code
 from symgrad.lower.program import Assign, Program, Return, Statement, returned
+from symgrad.lower.schedule import Scope, Target, statements
 from symgrad.ops.tensors import TENSOR_OPS, is_number
 from symgrad.ops.tensors.shapes import same_shape, shape_sources
 from symgrad.targets.torch.dtypes import Operands, cast, lender, printed, promoted
 from symgrad.targets.torch.methods.common import Common, widening
-from symgrad.targets.torch.schedule import Scope, Target, statements
 
 _ROUND = "rt.narrow({0}, dtype)"
 
@@ -67,7 +67,7 @@ class Forward(Common):
         kept = self._kept_names(scope, variant)
         residuals = layout.returned(variant)
         own = [Target(local, s.value) for local, s in zip(kept, layout.kept(variant), strict=True) if s in residuals]
-        program = (*widened.program, *statements([*own, *targets], scope, layout.constants))
+        program = (*widened.program, *statements([*own, *targets], scope, layout.printing))
         if single:
             return program
         return (*program, returned([*results, *(t.name for t in own), *[None] * (layout.keeps - len(own))]))

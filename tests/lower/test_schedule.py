@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import math
+from collections.abc import Sequence
 from itertools import product
 from typing import Any
 
@@ -19,13 +20,14 @@ from symgrad.ir import expr as ex
 from symgrad.ir.expr import Expr, make, symbol
 from symgrad.ir.traversal import topological
 from symgrad.lower.code import Code, code
+from symgrad.lower.naming import Names
 from symgrad.lower.program import Do, Return, Statement, wanted
 from symgrad.lower.program import given as there
 from symgrad.lower.python import lines as written
+from symgrad.lower.schedule import Scope, Target
+from symgrad.lower.schedule import statements as program
 from symgrad.targets.constants import constant_value
-from symgrad.targets.naming import Names
-from symgrad.targets.torch.schedule import Scope, Target
-from symgrad.targets.torch.schedule import statements as program
+from symgrad.targets.torch.printer import Printer
 
 SETTINGS = settings(
     deadline=None, max_examples=50, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow]
@@ -39,8 +41,11 @@ def scope(**known: Expr) -> Scope:
     return Scope(Names([*names.values(), "torch", "math", "F", *CONDITIONS, *(f"r{i}" for i in range(9))]), names)
 
 
-def statements(*arguments: Any, **options: Any) -> list[str]:
-    return written(program(*arguments, **options))
+def statements(targets: Sequence[Target], scope: Scope, constants: dict[Expr, str], **options: Any) -> list[str]:
+    def printing(names: Any, shapes: Any, dtypes: Any) -> Printer:
+        return Printer(names, constants, shapes, dtypes)
+
+    return written(program(targets, scope, printing, **options))
 
 
 def run(lines: list[str], constants: dict[Expr, str], **values: Any) -> dict[str, Any]:

@@ -14,16 +14,20 @@ from symgrad.accuracy.machine import machine, machine_form
 from symgrad.ir.expr import Expr
 from symgrad.ir.traversal import topological
 from symgrad.lower.code import Code, all_of, any_of, code, source
+from symgrad.lower.naming import Names
 from symgrad.lower.program import Assign, Condition, If, Program, Statement, given
 from symgrad.ops.functions import FUNCTIONS
 from symgrad.ops.tensors import data_arguments, results
 from symgrad.ops.tensors.extent import extent
 from symgrad.plan.fusion import fuse
-from symgrad.targets.naming import Names
-from symgrad.targets.torch.printer import Printer
 
 _LONGEST = 72  # characters of one printed expression, beyond which its largest part gets a name
 
+
+Printing: TypeAlias = (
+    "Callable[[Mapping[Expr, str | Code], Mapping[Expr, Code], Mapping[Expr, Code]], Callable[[Expr], Code]]"
+)
+"""How a target prints expressions, given names of values and, of others, shapes and dtypes."""
 
 Case: TypeAlias = "tuple[Condition, ...]"
 """Conditions that hold together: a gradient is wanted, and a cotangent is there."""
@@ -68,7 +72,7 @@ class Scope:
 def statements(
     targets: Sequence[Target],
     scope: Scope,
-    constants: dict[Expr, str],
+    printing: Printing,
     *,
     fused: bool = False,
     certain: bool = True,
@@ -80,7 +84,7 @@ def statements(
     holds, if that is `certain`.
     """
     schedule = _scheduled(targets, scope, fused=fused, certain=certain)
-    printers = [schedule.printer(place, constants, scope) for place in range(len(schedule.sequence))]
+    printers = [schedule.printer(place, printing, scope) for place in range(len(schedule.sequence))]
     values = schedule.written(printers)
     return _grouped(schedule.blocks(values), [c for t in targets for c in t.cases], certain)
 
@@ -107,7 +111,7 @@ class _Schedule:
     everyone: frozenset[Case]
     together: Mapping[Expr, tuple[Expr, ...]]
 
-    def printer(self, place: int, constants: dict[Expr, str], scope: Scope) -> Printer:
+    def printer(self, place: int, printing: Printing, scope: Scope) -> Callable[[Expr], Code]:
         """A printer with the names that surely have a value at a place of the sequence."""
         node, target = self.sequence[place]
         cases = self.users[node] if target is None else frozenset(target.cases) or None
@@ -116,9 +120,9 @@ class _Schedule:
         surely |= {n: self.names[n] for n in before if _covers(self.users.get(n), cases, self.everyone)}
         there = {n: name for n, name in self.given.items() if n.is_differential and _is_given(name, cases)}
         shapes = {**{n: code("{0}.shape", name) for n, name in there.items()}, **scope.shapes}
-        return Printer(surely, constants, shapes, scope.dtypes)
+        return printing(surely, shapes, scope.dtypes)
 
-    def written(self, printers: Iterable[Printer]) -> list[Code]:
+    def written(self, printers: Iterable[Callable[[Expr], Code]]) -> list[Code]:
         """The code of each value in the sequence."""
         return [write(node) for write, (node, _) in zip(printers, self.sequence, strict=True)]
 

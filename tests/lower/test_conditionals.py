@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from symgrad.ir.branches import Split
 from symgrad.ir.expr import Expr, symbol
 from symgrad.lower.code import Code, code, constant, name
+from symgrad.lower.conditionals import branches
 from symgrad.lower.program import Assign, Do, If, Program, Return
 from symgrad.lower.python import lines
-from symgrad.targets.torch.conditionals import branches
 
 A, B, C = (symbol(n, "bool") for n in "abc")
 

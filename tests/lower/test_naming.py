@@ -19,7 +19,7 @@ from symgrad.ir import expr as ex
 from symgrad.ir import truth
 from symgrad.ir.expr import make, symbol
 from symgrad.ir.traversal import topological
-from symgrad.targets.naming import Names, describe
+from symgrad.lower.naming import Names, describe
 from symgrad.targets.torch.owner import Owner
 
 
