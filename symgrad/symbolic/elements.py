@@ -336,7 +336,8 @@ def _segments(function: Callable[[list[Expr]], Expr]) -> Callable[..., Any]:
         own = numbers(index).astype(int)
         result = np.empty((int(numbers(size)), *moved.shape[1:]), dtype=object)
         for place in np.ndindex(*result.shape):
-            values = [moved[(k, *place[1:])] for k in range(len(own)) if own[k] == place[0]]
+            spots = [(k,) + place[1:] for k in range(len(own)) if own[k] == place[0]]  # noqa: RUF005 (as above)
+            values = [moved[spot] for spot in spots]
             result[place] = function(values) if values else ex.ZERO
         return np.moveaxis(result, 0, attributes["dim"])
 
