@@ -68,7 +68,7 @@ def _is_infinite(x: Expr) -> Expr:
 
 
 def _nan_to_num(x: Expr, nan: Expr, posinf: Expr, neginf: Expr) -> Expr:
-    """Finite elements pass the gradient, as in torch; oo and -oo keep infinities, and no dtype has limits of its own."""
+    """Finite elements pass the gradient, as in torch; oo and -oo keep infinities: no dtype decides for them."""
     infinite = where(compare("eq", x, OO), posinf, where(compare("eq", x, -OO), neginf, x))
     return where(_is_nan(x), nan, infinite)
 

@@ -1,7 +1,7 @@
 """Random numbers that a seed and a place determine: they are drawn again wherever they are needed, and never kept.
 
-The numbers are those of SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014), with
-the place of an element as the counter. They are integers, so that no derivative passes.
+The numbers are those of SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014),
+with the place of an element as the counter. They are integers, so that no derivative passes.
 """
 
 from __future__ import annotations

@@ -869,12 +869,27 @@ def scan_back(decay: Tensor, x: Tensor, dim: int) -> Tensor:
 def det(x: Tensor) -> Tensor:
     """Return the determinant; torch's own loses terms of its derivatives in nested forward mode."""
     factors, order = torch.linalg.lu_factor_ex(x)[:2]
-    return _of_pivots(factors.diagonal(dim1=-2, dim2=-1), order)
+    pivots = factors.diagonal(dim1=-2, dim2=-1)
+    return pivots.prod(-1) * _sign(order)
 
 
-def _of_pivots(pivots: Tensor, order: Tensor) -> Tensor:
-    places = torch.arange(1, pivots.shape[-1] + 1, device=pivots.device)
-    return pivots.prod(-1) * (1 - 2 * ((order != places).sum(-1) % 2))
+def logabsdet(x: Tensor) -> Tensor:
+    """Return the logarithm of the size of the determinant."""
+    return torch.linalg.lu_factor_ex(x).LU.diagonal(dim1=-2, dim2=-1).abs().log().sum(-1)
+
+
+def logdet(x: Tensor) -> Tensor:
+    """Return the logarithm of the determinant, NaN where that is negative."""
+    factors, order = torch.linalg.lu_factor_ex(x)[:2]
+    pivots = factors.diagonal(dim1=-2, dim2=-1)
+    negative = (pivots < 0).sum(-1) % 2 != (_sign(order) < 0)
+    return torch.where(negative, torch.nan, pivots.abs().log().sum(-1))
+
+
+def _sign(order: Tensor) -> Tensor:
+    """Return the sign of the permutation of an LU factorisation."""
+    places = torch.arange(1, order.shape[-1] + 1, device=order.device)
+    return 1 - 2 * ((order != places).sum(-1) % 2)
 
 
 def cofactor(x: Tensor) -> Tensor:
@@ -891,7 +906,8 @@ def cofactor(x: Tensor) -> Tensor:
     missing = torch.where(pivots.abs() < least, torch.where(pivots < 0, -least, least) - pivots, 0)
     permutation, lower, _ = torch.lu_unpack(factors, order)
     close = x + permutation @ (lower * missing.unsqueeze(-2))
-    return _of_pivots(pivots + missing, order)[..., None, None] * torch.linalg.inv(close).mT
+    size = (pivots + missing).prod(-1) * _sign(order)
+    return size[..., None, None] * torch.linalg.inv(close).mT
 
 
 _GOLDEN, _FIRST, _SECOND = -0x61C8864680B583EB, -0x40A7B892E31B1A47, -0x6B2FB644ECCEEE15  # as signed integers
