@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import linecache
 import re
 import subprocess
@@ -141,3 +142,13 @@ def test_links_between_pages_lead_somewhere() -> None:
 def test_the_navigation_names_pages_that_there_are() -> None:
     listed = set(re.findall(r"[\w/-]+\.md", (ROOT / "mkdocs.yml").read_text(encoding="utf-8")))
     assert listed <= {path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md")}
+
+
+def test_every_cell_of_the_notebook_runs() -> None:
+    cells = json.loads((DOCS / "sympy.ipynb").read_text(encoding="utf-8"))["cells"]
+    sources = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
+    assert len(sources) >= 5
+    assert not any(cell.get("outputs") for cell in cells)  # they would be out of date
+    scope: dict[str, object] = {"__name__": "notebook"}
+    for number, source in enumerate(sources):
+        exec(compile(source, f"<cell {number}>", "exec"), scope)

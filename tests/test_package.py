@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 import re
 import sys
 from pathlib import Path
@@ -26,6 +27,12 @@ def read(name: str):
     return YAML(typ="safe").load((ROOT / name).read_text(encoding="utf-8"))
 
 
+def test_what_is_tested_is_what_is_installed():
+    """`.ci/run` says where the package has to come from: from the wheel, though the sources lie beside the tests."""
+    wanted = os.environ.get("SYMGRAD_INSTALLED_IN")
+    assert wanted is None or Path(symgrad.__file__).is_relative_to(Path(wanted).resolve())
+
+
 def test_versions_and_licenses_agree():
     citation = read("CITATION.cff")
     assert (citation["version"], citation["license"]) == (symgrad.__version__, PROJECT["project"]["license"])
@@ -34,7 +41,7 @@ def test_versions_and_licenses_agree():
 
 
 def test_types_are_shipped_and_metadata_needs_no_framework():
-    assert (ROOT / "symgrad" / "py.typed").is_file()
+    assert (Path(symgrad.__file__).parent / "py.typed").is_file()
     names = {re.match(r"[\w.-]+", text)[0] for text in PROJECT["project"]["dependencies"]}
     assert {"sympy", "python-flint"} <= names
     assert not names & {"torch", "jax", "mlx"}

@@ -45,6 +45,10 @@ _OPERATORS: dict[str, Any] = {
     "or": lambda *a: torch.stack(torch.broadcast_tensors(*a)).any(0),
     "not": torch.logical_not,
     WIDEN: lambda t: t.double(),
+    "row_value": lambda t: t,
+    "row_reciprocal": torch.reciprocal,
+    "reciprocal": torch.reciprocal,
+    "heaviside": lambda x, v: torch.heaviside(x, v.to(x.dtype).expand(x.shape)),
 }
 
 
@@ -105,7 +109,8 @@ class _Pass:
             if not target:
                 continue
             if k >= len(kernel.results):
-                _memory(target, self.compute, sizes, steps).copy_(values[kernel.keeps[k - len(kernel.results)]])
+                once = values[kernel.keeps[k - len(kernel.results)]].expand(sizes)[..., :1]
+                _memory(target, self.compute, [*sizes[:-1], 1], steps).copy_(once)
                 continue
             result = kernel.results[k]
             value = values[roots[k]].to(work).expand(sizes)
@@ -161,5 +166,6 @@ def _value(node: Expr, values: dict[Expr, Tensor], work: torch.dtype) -> Tensor:
         return _OPERATORS[node.op](*arguments)
     row = FUNCTIONS[NARROW.get(node.op, node.op)]
     names = [f"_{k}" for k, _ in enumerate(arguments)]
-    value = eval(row.torch.format(*names), _SCOPE | dict(zip(names, arguments, strict=True)))
+    given: list[Any] = [int(a) for a in arguments[: row.orders]] + arguments[row.orders :]
+    value = eval(row.torch.format(*names), _SCOPE | dict(zip(names, given, strict=True)))
     return value.to(work) if node.op in NARROW else value

@@ -25,13 +25,17 @@ from symgrad.accuracy.measure import ALLOWED, Judge, Score
 from symgrad.accuracy.regimes import joined
 from symgrad.accuracy.rewrite import Rewriter, Step, by_operation, rewrite, single_steps
 from symgrad.accuracy.rewrite import replace as replaced
+from symgrad.accuracy.sampling import moderate
 from symgrad.ir import expr as ex
 from symgrad.ir import truth
 from symgrad.ir.expr import Expr
 from symgrad.ir.traversal import substitute, topological
 from symgrad.rules import ALTERNATIVES, CHEAPER, KINKS, RECOGNISE, STABILISE
 
-__all__ = ["choose", "directed", "recognise"]
+__all__ = ["RESPELLED", "choose", "directed", "recognise"]
+
+RESPELLED = "respelled"
+"""The name of the step to a spelling of SymPy's."""
 
 _ROUNDS = 4
 _BEAM = 3  # forms that are developed in each round
@@ -45,6 +49,8 @@ _BOUNDED = {"clamped-growth", "rational-in-bounded-exp", "saturated"}  # no iden
 _SATURATED = 40  # of a variable: where functions of two exponentials have reached their limits
 _SAFE_RANGE = 2.0**-3  # of the largest number: beyond it a partial result may overflow, and no float64 is given for it
 _LARGEST = 800  # operands of a formula beyond which only the directed rules are tried
+_MOST_RESPELLED_POINTS = 40
+_HALF_THE_DIGITS = 2.0**26  # ulp of float64
 _MOST_CULPRITS = 4
 _MOST_FAILING = 6
 _MOST_JOINED = 16
@@ -133,6 +139,8 @@ class _Search:
                 measure()
             self.cheapen()
         chosen = self.narrow_or_wide() if may_widen else self.best
+        if self.is_hopeless(chosen) and self.respell():
+            chosen = self.narrow_or_wide() if may_widen else self.best
         if may_be_infinite and _operands(chosen.form) <= _LARGEST:
             chosen = self.with_limits(chosen)
         return Choice(self.formula, chosen, self.shown(chosen), self.origin[chosen.form])
@@ -247,6 +255,29 @@ class _Search:
             steps = dict.fromkeys(step for _, taken in cases for step in taken)
             why = "each case for itself"
             self.add(form, (*self.origin[best], Step("cases", best, form, why), *steps))
+
+    def is_hopeless(self, chosen: Candidate) -> bool:
+        """Whether a form is so inaccurate, or so often not finite, that SymPy is asked for others.
+
+        Float64 counts where it loses half its digits, and something is left to spend.
+        """
+        if chosen.float32.nonfinite or chosen.float32.ulp > ACCEPTABLE:
+            return True
+        return not self.effort.is_spent and chosen.float64.ulp > _HALF_THE_DIGITS
+
+    def respell(self) -> bool:
+        """Measure SymPy's spellings of the formula; whether there are any. Nothing but this imports SymPy."""
+        from symgrad.symbolic.spellings import spellings
+
+        before = len(self.measured)
+        points = moderate(self.judge.sample.points, _MOST_RESPELLED_POINTS)
+        for name, form in spellings(self.formula, points):
+            why = f"SymPy's {name}, proven equal"
+            first = Step(RESPELLED, self.formula, form, why)
+            self.add(form, (first,))
+            settled, steps = self.direct(form)
+            self.add(settled, (first, *steps))
+        return len(self.measured) > before
 
     # ------------------------------------------------------------------------------------------ single rewrites
     def develop(self) -> None:

@@ -203,3 +203,16 @@ def _thin(points: list[Environment], most: int) -> list[Environment]:
     if len(points) <= most:
         return points
     return [points[i * len(points) // most] for i in range(most)]
+
+
+_STRIDE = 7919  # a prime: samples alternate in sign, and every second one would leave out half of the line
+
+
+def moderate(points: Mapping[Any, Sequence[Environment]], most: int) -> list[Environment]:
+    """Some of the sample points, at which nothing is extreme and no digit special."""
+    found: list[Environment] = []
+    for point in points[FLOAT64]:
+        sizes = [abs(v) for v in point.values() if not isinstance(v, bool | str)]
+        if all(size == 0 or 1e-3 <= size <= 60 for size in sizes):
+            found.append(point)
+    return [found[k * _STRIDE % len(found)] for k in range(min(most, len(found)))]

@@ -75,20 +75,22 @@ def _in_jax(facts: Facts, both: Sequence[Any], settings: dict[str, Any], given: 
     from symgrad.testing.jax import residual_bytes, scanned_residual_bytes
 
     args = [jnp.asarray(a) for a in given]
-    own = [args[k] for k in facts.wanted(args)]
+    places = facts.wanted(args)
+    own = [args[k] for k in places]
     functions = [facts.at(f, settings, args) for f in both]
 
     def timed(function: Any) -> Callable[[], Any]:
         @jax.jit
         def step(*arguments: Any) -> Any:
-            outputs, pull = jax.vjp(function, *arguments)
+            at = facts.at(function, settings, arguments)
+            outputs, pull = jax.vjp(at, *(arguments[k] for k in places))
             return outputs, pull([jnp.ones_like(y) for y in outputs])
 
         ready: Any = jax.block_until_ready  # without types of its own
-        return lambda: ready(step(*own))
+        return lambda: ready(step(*args))
 
     ours, theirs = ([of(f, own) for of in (residual_bytes, scanned_residual_bytes)] for f in functions)
-    return [timed(f) for f in functions], (ours[0], theirs[0]), (ours[1], theirs[1])
+    return [timed(f) for f in both], (ours[0], theirs[0]), (ours[1], theirs[1])
 
 
 def _in_mlx(facts: Facts, both: Sequence[Any], settings: dict[str, Any], given: Sequence[Any]) -> _Measured:

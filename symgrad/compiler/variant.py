@@ -38,7 +38,8 @@ def compile_variant(program: Program, memory: Memory, may_keep: bool, roots: Roo
     bench = Workbench(program, memory)
     verified("parse", formulas.values())
     read = {name: bench.recognise(root) for name, root in formulas.items()}
-    recognised = {name: form for name, (form, _) in read.items()}
+    respelled = {name: bench.respelled(form) for name, (form, _) in read.items()}
+    recognised = {name: form for name, (form, _) in respelled.items()}
     verified("recognise", recognised.values())
     value_choices = {name: bench.chosen(root) for name, root in recognised.items()}
     outputs = {name: bench.guarded(bench.settle(root)) for name, root in recognised.items()}
@@ -70,7 +71,7 @@ def compile_variant(program: Program, memory: Memory, may_keep: bool, roots: Roo
         wide_slopes=wide_slopes,
         value_choices=value_choices,
         partials=derived.partials,
-        recognitions={name: steps for name, (_, steps) in read.items()},
+        recognitions={name: (*steps, *respelled[name][1]) for name, (_, steps) in read.items()},
         slope_choices={key: bench.remeasured(slope, derived.partials[key]) for key, slope in slopes.items()},
         second=_second(program, bench, differentiable, outputs, derived, chosen, roots),
         lets=_named_forms(program, bench),

@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import Any
 
 from symgrad.accuracy.candidates import ACCEPTABLE, Candidate, Choice, Effort
-from symgrad.accuracy.choose import choose, recognise
+from symgrad.accuracy.choose import RESPELLED, choose, recognise
 from symgrad.accuracy.cost import cost
 from symgrad.accuracy.domains import within_domains
 from symgrad.accuracy.evaluate import FLOAT32, FLOAT64, Environment, Format
@@ -159,6 +159,24 @@ class Workbench:
 
         form = self._by_region(whole, visit)
         return form, tuple(dict.fromkeys(steps))
+
+    def respelled(self, root: Expr) -> tuple[Expr, tuple[Step, ...]]:
+        """The formula with regions in the spelling that SymPy found for them, if one is chosen; and the steps to it.
+
+        So derivatives are those of the better spelling.
+        """
+        steps: list[Step] = []
+
+        def visit(region: Expr) -> Expr:
+            flat, back = isolate(region)
+            step = next(iter(self.chosen(region).steps), None) if flat.tensors else None
+            if step is None or step.rule != RESPELLED or step.before is not flat:
+                return region
+            form, own = recognise(step.after, self.points(flat, 24)[FLOAT64])
+            steps.extend(s.mapped(lambda part: substitute(part, back)) for s in (step, *own))
+            return substitute(form, back)
+
+        return self._by_region(root, visit), tuple(dict.fromkeys(steps))
 
     def settle(self, root: Expr) -> Expr:
         """A formula of forward with every region in its chosen form."""

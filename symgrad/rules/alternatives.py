@@ -117,6 +117,7 @@ ALTERNATIVE_RULES = (
     Rule("exp-difference-2", exp(a) - exp(b), -exp(a) * expm1(b - a), "cancels"),
     Rule("exp-split", exp(a + b), exp(a) * exp(b), "a + b cancels"),
     Rule("sigmoid-difference", sigmoid(a) - sigmoid(b), _sigmoid_difference(a, b), "cancels"),
+    Rule("acos-cos", f("acos", f("cos", a)), size(a - 2 * PI * f("round", a / (2 * PI))), "cos is flat at 0"),
     Rule("tanh-difference", tanh(a) - tanh(b), 2 * _sigmoid_difference(2 * a, 2 * b), "cancels"),
     Rule("erf-difference", f("erf", a) - f("erf", b), _erf_difference(a, b), "cancels"),
     Rule("log-sinh", log(f("sinh", a)), _log_sinh(a) - log(2), "sinh overflows", domain=POSITIVE),

@@ -76,6 +76,8 @@ RECOGNISE_RULES = (
     Rule("sigmoid-complement", 1 - sigmoid(a), sigmoid(-a), "1 - sigmoid cancels"),
     Rule("logaddexp", log(exp(a) + exp(b)), f("logaddexp", a, b), "exp overflows"),
     Rule("tanh-exp", (exp(a) - exp(-a)) / (exp(a) + exp(-a)), tanh(a), "exp overflows"),
+    Rule("tanh-exponentials", (exp(a) - exp(b)) / (exp(a) + exp(b)), tanh(HALF * (a - b)), "exp overflows"),
+    Rule("sign-of-sine", f("sin", a) / sqrt(1 - f("cos", a) ** 2), f("sign", f("sin", a)), "the root cancels"),
     Rule("tanh-exp2", (exp(a) - 1) / (exp(a) + 1), tanh(HALF * a), "exp overflows"),
     Rule("tanh-expm1", expm1(a) * sigmoid(-a), tanh(HALF * a), "expm1 overflows"),
     Rule("tanh-softplus", ((1 + exp(a)) ** 2 - 1) / ((1 + exp(a)) ** 2 + 1), tanh(softplus(a)), "exp overflows"),

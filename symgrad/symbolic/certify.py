@@ -6,13 +6,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from symgrad.accuracy.evaluate import Environment
+from symgrad.accuracy.sampling import moderate
 from symgrad.compiler.operation import Operation, Variant
 from symgrad.compiler.workbench import Workbench
 from symgrad.differentiate.modes import is_tensor_op
 from symgrad.differentiate.symbols import cotangent, tangent
 from symgrad.ir.expr import ONE, Expr, make
 from symgrad.ir.traversal import rebuild, topological
-from symgrad.symbolic.prove import Claim, Verdict, judge, moderate
+from symgrad.symbolic.prove import Claim, Verdict, judge
 from symgrad.symbolic.whole import of_whole_tensors
 
 __all__ = ["Certificate", "certificate", "claims", "verdict"]

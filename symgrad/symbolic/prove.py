@@ -14,7 +14,7 @@ from typing import Any
 
 import mpmath as mp
 
-from symgrad.accuracy.evaluate import FLOAT64, Environment, Exact
+from symgrad.accuracy.evaluate import Environment, Exact
 from symgrad.ir import expr as ex
 from symgrad.ir.expr import Expr, symbol
 from symgrad.ir.traversal import rebuild, topological
@@ -341,16 +341,3 @@ def _opened_node(node: Expr, args: list[Expr], sign: Any, steps: dict[Expr, Expr
     if op == "finite":
         return args[0]
     return rebuild(node, args) if args else node
-
-
-_STRIDE = 7919  # a prime: samples alternate in sign, and every second one would leave out half of the line
-
-
-def moderate(points: Mapping[Any, Sequence[Environment]], most: int) -> list[Environment]:
-    """Some of the sample points, at which nothing is extreme and no digit special."""
-    found: list[Environment] = []
-    for point in points[FLOAT64]:
-        sizes = [abs(v) for v in point.values() if not isinstance(v, bool | str)]
-        if all(size == 0 or 1e-3 <= size <= 60 for size in sizes):
-            found.append(point)
-    return [found[k * _STRIDE % len(found)] for k in range(min(most, len(found)))]

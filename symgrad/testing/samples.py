@@ -117,7 +117,7 @@ def composite(subject: Subject, settings: Settings) -> Callable[..., Any]:
 
 def reference(subject: Subject, settings: Settings) -> Callable[..., Any]:
     """What has the right derivatives, as a function of the tensors alone."""
-    formula = _with_determinants(bound(subject.reference or subject.composite, settings))
+    formula = _with_derivatives(bound(subject.reference or subject.composite, settings))
     if subject.rule is None:
         return formula
     rule = _rule(subject, settings)
@@ -135,18 +135,18 @@ def reference(subject: Subject, settings: Settings) -> Callable[..., Any]:
     return overridden
 
 
-class _Determinants(TorchFunctionMode):
-    """Determinants by QR: of torch's own, the gradient of a tangent is wrong (2.13), as it takes the inverse of the
-    matrix in the tangent for a constant."""
+class _Differentiable(TorchFunctionMode):
+    """Determinants by QR and solutions by the inverse: of torch's own, the gradient of a tangent is wrong (2.13), as it
+    takes the inverse or the factors of the matrix in the tangent for constants."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        own = _DETERMINANTS.get(func)
+        own = _OF_MATRICES.get(func)
         return func(*args, **(kwargs or {})) if own is None else own(*args)
 
 
-def _with_determinants(function: Callable[..., Any]) -> Callable[..., Any]:
+def _with_derivatives(function: Callable[..., Any]) -> Callable[..., Any]:
     def call(*tensors: Any) -> Any:
-        with _Determinants():
+        with _Differentiable():
             return function(*tensors)
 
     return call
@@ -175,10 +175,17 @@ def _slogdet(a: Tensor) -> Any:
     return torch.return_types.slogdet((sign, diagonal.abs().log().sum(-1)))
 
 
-_DETERMINANTS: dict[Any, Callable[..., Any]] = {
+def _solve(a: Tensor, b: Tensor) -> Tensor:
+    of_vectors = b.dim() == 1 or b.shape == a.shape[:-1]
+    solution: Tensor = torch.linalg.inv(a) @ (b.unsqueeze(-1) if of_vectors else b)
+    return solution.squeeze(-1) if of_vectors else solution
+
+
+_OF_MATRICES: dict[Any, Callable[..., Any]] = {
     **dict.fromkeys((torch.det, torch.linalg.det, Tensor.det), _det),
     **dict.fromkeys((torch.logdet, Tensor.logdet), _logdet),
     **dict.fromkeys((torch.slogdet, torch.linalg.slogdet, Tensor.slogdet), _slogdet),
+    torch.linalg.solve: _solve,
 }
 
 

@@ -239,9 +239,7 @@ MISTAKES: dict[str, tuple[int, str]] = {
     "beta(x)": (0, "'beta' is not a function; for a product write 'beta*('"),
     "x ^ 2": (2, "'^' is not an operator; did you mean '**'?"),
     "x %": (3, "an operand is missing between '%' and the end"),
-    "nan_to_num(x)": (
-        0, "the largest number is another for each dtype: give posinf and neginf (oo and -oo keep them)"
-    ),
+    "nan_to_num(x)": (0, "nan_to_num(x, nan, posinf, neginf) lacks its argument 'nan'"),
     "x // 2": (2, "'//' is not an operator; did you mean floor(a / b)?"),
     "x << 2": (2, "'<<' is not an operator; did you mean '<'?"),
     "x = 1": (2, "'=' has no meaning here; did you mean '=='?"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from fractions import Fraction
 
-from symgrad.ir.expr import HALF, NAN, ONE, OO, ZERO, Expr, make, num
+from symgrad.ir.expr import HALF, ONE, OO, ZERO, Expr, make, num
 from symgrad.ir.truth import compare, where
 from symgrad.ops.functions.row import Function
 
@@ -67,10 +67,8 @@ def _is_infinite(x: Expr) -> Expr:
     return compare("eq", make("abs", x), OO)
 
 
-def _nan_to_num(x: Expr, nan: Expr = ZERO, posinf: Expr = NAN, neginf: Expr = NAN) -> Expr:
-    """Finite elements pass the gradient, as in torch."""
-    if NAN in (posinf, neginf):
-        raise ValueError("the largest number is another for each dtype: give posinf and neginf (oo and -oo keep them)")
+def _nan_to_num(x: Expr, nan: Expr, posinf: Expr, neginf: Expr) -> Expr:
+    """Finite elements pass the gradient, as in torch; oo and -oo keep infinities, and no dtype has limits of its own."""
     infinite = where(compare("eq", x, OO), posinf, where(compare("eq", x, -OO), neginf, x))
     return where(_is_nan(x), nan, infinite)
 

@@ -77,6 +77,7 @@ INTERNAL_ROWS = (
     *indexing.INTERNAL,
     *joins.INTERNAL,
     *views.INTERNAL,
+    *linalg.INTERNAL,
     *random.INTERNAL,
     *windows.INTERNAL,
 )

@@ -105,12 +105,31 @@ def _logdet_jvp(node: Expr, t: Tangents) -> Expr | None:
     return None if t[0] is None else _trace_of_product(inverse(node.args[0]), t[0])
 
 
+def _cofactor(a: Expr) -> Expr:
+    return make("cofactor", a)
+
+
 def _det_vjp(node: Expr, g: Expr) -> tuple[Expr]:
-    return (_placed(g * node) * matrix_transpose(inverse(node.args[0])),)
+    return (_placed(g) * _cofactor(node.args[0]),)
 
 
 def _det_jvp(node: Expr, t: Tangents) -> Expr | None:
-    return None if t[0] is None else node * _trace_of_product(inverse(node.args[0]), t[0])
+    return None if t[0] is None else total(_cofactor(node.args[0]) * t[0], (-2, -1), keepdim=False)
+
+
+def _cofactor_vjp(node: Expr, g: Expr) -> tuple[Expr]:
+    """Of det(a) * inverse(a).mT, for matrices that have an inverse."""
+    turned = matrix_transpose(inverse(node.args[0]))
+    share = total(g * node, (-2, -1), keepdim=False)
+    return (_placed(share) * turned - product(product(turned, matrix_transpose(g)), node),)
+
+
+def _cofactor_jvp(node: Expr, t: Tangents) -> Expr | None:
+    if t[0] is None:
+        return None
+    back = inverse(node.args[0])
+    share = _trace_of_product(back, t[0])
+    return _placed(share) * node - product(product(node, matrix_transpose(t[0])), matrix_transpose(back))
 
 
 # ------------------------------------------------------------------------------------------------ cholesky
@@ -181,6 +200,18 @@ ROWS = (
         extent=_square,
         shape_of=0,
         definition=_cholesky,
+        **_COSTLY,
+    ),
+)
+
+INTERNAL = (
+    TensorOp(  # the derivative of det, finite where there is no inverse
+        "cofactor",
+        torch="rt.cofactor({0})",
+        vjp=_cofactor_vjp,
+        jvp=_cofactor_jvp,
+        extent=_square,
+        shape_of=0,
         **_COSTLY,
     ),
 )

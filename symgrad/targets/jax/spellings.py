@@ -13,7 +13,7 @@ _JNP = {
 }
 _SPECIAL = ("digamma", "erf", "erfc", "erfcx", "erfinv", "i0", "i0e", "i1", "i1e", "log_ndtr", "ndtri")
 _SPECIAL_OF_TWO = ("gammainc", "gammaincc", "polygamma", "xlog1py", "xlogy", "zeta")
-_TWO = ("logaddexp", "maximum", "minimum", "heaviside", "hypot")
+_TWO = ("logaddexp", "maximum", "minimum", "heaviside", "hypot", "remainder", "fmod")
 
 JAX = Spelling(
     name="JAX",
@@ -35,7 +35,7 @@ JAX = Spelling(
         "softplus": "jax.nn.softplus({0})",
     },
     operations={
-        **{name: f"jnp.{name}({{0}}, {{attributes}})" for name in ("sum", "mean", "prod", "cumsum")},
+        **{name: f"jnp.{name}({{0}}, {{attributes}})" for name in ("sum", "mean", "prod", "cumsum", "cumprod")},
         "amax": "jnp.max({0}, {attributes})",
         "amin": "jnp.min({0}, {attributes})",
         "var": "rt.var({0}, {attributes})",
@@ -61,6 +61,11 @@ JAX = Spelling(
         "topk_indices": "rt.topk({0}, {attributes})[1]",
         "sort_values": "jnp.sort({0}, {attributes})",
         "sort_indices": "jnp.argsort({0}, {attributes})",
+        "logcumsumexp": "rt.logcumsumexp({0}, {attributes})",
+        "scan": "rt.scan({0}, {1}, {axis})",
+        "scan_back": "rt.scan_back({0}, {1}, {axis})",
+        "shifted": "rt.shift({0}, {axis}, {step})",
+        "shifted_from_one": "rt.shift({0}, {axis}, 1, 1)",
         "cumsum_back": "rt.cumsum_back({0}, {attributes})",
         "others": "rt.others({0}, {attributes})",
         "others_slope": "rt.others_slope({0}, {1}, {attributes})",
@@ -88,6 +93,7 @@ JAX = Spelling(
         "inverse": "jnp.linalg.inv({0})",
         "solve": "jnp.linalg.solve({0}, {1})",
         "det": "jnp.linalg.det({0})",
+        "cofactor": "jax.grad(lambda m: jnp.linalg.det(m).sum())({0})",
         "logdet": "rt.logdet({0})",
         "logabsdet": "jnp.linalg.slogdet({0})[1]",
         "cholesky": "jnp.linalg.cholesky({0})",

@@ -12,7 +12,7 @@ _MX = {
     **{name: f"arc{name[1:]}" for name in ("asin", "acos", "atan", "asinh", "acosh", "atanh")},
 }
 _RUNTIME = ("erfc", "erfcx", "log_ndtr", "lgamma", "digamma", "sinc", "finite")
-_RUNTIME_OF_TWO = ("hypot", "xlogy", "xlog1py", "heaviside", "polygamma")
+_RUNTIME_OF_TWO = ("fmod", "hypot", "xlogy", "xlog1py", "heaviside", "polygamma")
 
 MLX = Spelling(
     name="MLX",
@@ -21,7 +21,7 @@ MLX = Spelling(
         **{name: f"mx.{own}({{0}})" for name, own in _MX.items()},
         **{name: f"rt.{name}({{0}})" for name in _RUNTIME},
         **{name: f"rt.{name}({{0}}, {{1}})" for name in _RUNTIME_OF_TWO},
-        **{name: f"mx.{name}({{0}}, {{1}})" for name in ("logaddexp", "maximum", "minimum")},
+        **{name: f"mx.{name}({{0}}, {{1}})" for name in ("logaddexp", "maximum", "minimum", "remainder")},
         "atan2": "mx.arctan2({0}, {1})",
         "clamp": "mx.clip({0}, {1}, {2})",
         "logsigmoid": "rt.logsigmoid({0})",
@@ -47,6 +47,12 @@ MLX = Spelling(
         "topk_indices": "rt.topk({0}, {attributes})[1]",
         "sort_values": "rt.sort({0}, {attributes})",
         "sort_indices": "rt.argsort({0}, {attributes})",
+        "cumprod": "rt.cumprod({0}, {attributes})",
+        "logcumsumexp": "mx.logcumsumexp({0}, {attributes})",
+        "scan": "rt.scan({0}, {1}, {axis})",
+        "scan_back": "rt.scan_back({0}, {1}, {axis})",
+        "shifted": "rt.shift({0}, {axis}, {step})",
+        "shifted_from_one": "rt.shift({0}, {axis}, 1, 1)",
         "cumsum_back": "mx.cumsum({0}, {attributes}, reverse=True)",
         "others": "rt.others({0}, {attributes})",
         "others_slope": "rt.others_slope({0}, {1}, {attributes})",

@@ -203,6 +203,12 @@ class Layout:
         """A printer in some scope, with the constants of the module."""
         return Printer(names, self.constants, shapes, dtypes)
 
+    def printing_derivatives(
+        self, names: Mapping[Expr, str | Code], shapes: Mapping[Expr, Code], dtypes: Mapping[Expr, Code]
+    ) -> Printer:
+        """The same for what autograd may differentiate again."""
+        return Printer(names, self.constants, shapes, dtypes, differentiable=True)
+
     def symbol(self, argument: str) -> Expr:
         """The symbol of an argument."""
         return self.operation.program.symbols[argument]

@@ -10,7 +10,7 @@ from symgrad.analysis.integers import is_integer, is_whole_tensor
 from symgrad.ir.expr import COMPARISONS, ONE, OO, ZERO, Expr
 from symgrad.ir.traversal import topological
 from symgrad.lower.code import Code, binary, chained, code, keyword
-from symgrad.ops.functions import FUNCTIONS
+from symgrad.ops.functions import BY_AUTOGRAD, FUNCTIONS
 from symgrad.ops.tensors import TENSOR_OPS, is_number
 from symgrad.targets.arithmetic import Arithmetic, has_size
 from symgrad.targets.exactness import is_exact, is_power_of_two
@@ -22,7 +22,11 @@ INFIX = Arithmetic.infix
 
 
 class Printer(Arithmetic):
-    """Prints torch; `shapes` and `dtypes` are the shapes and dtypes of values that are not in scope themselves."""
+    """Prints torch; `shapes` and `dtypes` are the shapes and dtypes of values that are not in scope themselves.
+
+    Where autograd may differentiate what is printed, it is `differentiable`: functions of which torch knows no
+    derivative are written with one.
+    """
 
     size_quotient = "rt.size_quotient({0}, {1})"
 
@@ -32,14 +36,17 @@ class Printer(Arithmetic):
         constants: dict[Expr, str] | None = None,
         shapes: Mapping[Expr, Code] | None = None,
         dtypes: Mapping[Expr, Code] | None = None,
+        *,
+        differentiable: bool = False,
     ) -> None:
         super().__init__(names, constants if constants is not None else {})
+        self.differentiable = differentiable
         self.shapes = shapes or {}
         self.dtypes = dtypes or {}
 
     def anew(self, names: Mapping[Expr, str | Code]) -> Printer:
         """A printer in a scope of its own."""
-        return Printer(names, self.constants)
+        return Printer(names, self.constants, differentiable=self.differentiable)
 
     def is_local(self, node: Expr) -> bool:
         """Whether a value has a name."""
@@ -62,7 +69,7 @@ class Printer(Arithmetic):
             return print_operation(self, node)
         if node.op in SPELLING:
             return code(SPELLING[node.op], *map(self, node.args))
-        row = FUNCTIONS[node.op]
+        row = BY_AUTOGRAD.get(node.op, FUNCTIONS[node.op]) if self.differentiable else FUNCTIONS[node.op]
         arguments = [self(a) for a in node.args]
         numbers = [is_number(a) for a in node.args]
         # Of integers torch makes floats of the default dtype, but not in every function; a number beside them is one.

@@ -74,7 +74,7 @@ NAN, INF = float("nan"), float("inf")
         ("where(isinf(x), 3, x * w)", [2.0, NAN, 3.0, 3.0], [2.0, 2.0, 0.0, 0.0]),
         ("where(isfinite(x), x * w, 3)", [2.0, 3.0, 3.0, 3.0], [2.0, 0.0, 0.0, 0.0]),
         ("nan_to_num(x, 3, oo, -oo) * w", [2.0, 6.0, INF, -INF], [2.0, 0.0, 0.0, 0.0]),
-        ("nan_to_num(x, posinf=5, neginf=-4) * w", [2.0, 0.0, 10.0, -8.0], [2.0, 0.0, 0.0, 0.0]),
+        ("nan_to_num(x, 0, posinf=5, neginf=-4) * w", [2.0, 0.0, 10.0, -8.0], [2.0, 0.0, 0.0, 0.0]),
     ],
 )
 def test_what_is_no_number_is_told_apart(text: str, values: list[float], slopes: list[float]) -> None:

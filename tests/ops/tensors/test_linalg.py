@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from compiled import compiled_text
 from derivatives import check, evaluate, rand
 
 from symgrad.differentiate.modes import jvp
@@ -56,3 +57,30 @@ def test_the_tangent_of_a_log_determinant_has_derivatives_of_its_own() -> None:
         return torch.as_tensor(evaluate(rule, {s: at, moved: v}))
 
     assert torch.autograd.gradcheck(tangent, (x.requires_grad_(),))
+
+
+def _minors(a: torch.Tensor) -> torch.Tensor:
+    """The cofactors of a matrix by their definition."""
+    size = range(len(a))
+    rows = [[j for j in size if j != i] for i in size]
+    return torch.stack([torch.stack([(-1) ** (i + j) * a[rows[i]][:, rows[j]].det() for j in size]) for i in size])
+
+
+@pytest.mark.parametrize(
+    "matrix",
+    [
+        [[1.0, 2.0, 3.0], [2.0, 4.0, 6.0], [1.0, 0.0, 1.0]],
+        [[1.0, 1.0, 1.0], [1.0, 1.0, 1.0], [1.0, 1.0, 1.0]],
+        [[0.0, 0.0, 0.0], [0.0, 0.0, 0.0], [0.0, 0.0, 0.0]],
+        [[0.0, 2.0, 0.0], [0.0, 0.0, -3.0], [4.0, 0.0, 0.0]],
+        [[0.0]],
+    ],
+)
+def test_a_determinant_has_its_gradient_at_singular_matrices(matrix: list[list[float]]) -> None:
+    op = compiled_text("{op: f, tensors: {x: {shape: [n, n]}}, outputs: {y: det(x)}}")
+    x = torch.tensor(matrix, dtype=torch.float64, requires_grad=True)
+    (found,) = torch.autograd.grad(op.function(x), x)
+    right = _minors(x.detach()) if len(x) > 1 else torch.ones_like(x)
+    torch.testing.assert_close(found, right, rtol=1e-12, atol=1e-12)
+    pushed = torch.func.jvp(op.function, (x.detach(),), (torch.ones_like(x),))[1]
+    torch.testing.assert_close(pushed, right.sum(), rtol=1e-12, atol=1e-12)

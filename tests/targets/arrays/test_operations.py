@@ -46,10 +46,25 @@ BOTH = pytest.mark.parametrize("framework", ["jax", "mlx"])
         ("flatten", (0, -1), X.reshape(-1)),
         ("unflatten", (1, 2, 2), X.reshape(3, 2, 2)),
         ("pad", ((1, -2, 0, 1),), np.pad(X[:, :2], ((0, 1), (1, 0)))),
+        ("shift", (1, 1), np.pad(X[:, :-1], ((0, 0), (1, 0)))),
+        ("shift", (0, -2, 1), np.pad(X[2:], ((0, 2), (0, 0)), constant_values=1)),
     ],
 )
 def test_shapes_are_those_of_numpy(framework: str, name: str, arguments: tuple[Any, ...], expected: Any) -> None:
     np.testing.assert_array_equal(getattr(runtime(framework), name)(array(framework, X), *arguments), expected)
+
+
+@BOTH
+def test_recurrences_are_those_of_a_loop_and_transposed_to_each_other(framework: str) -> None:
+    rt, a, b = runtime(framework), X / 2, np.roll(X, 1, 1)
+    forward, backward = np.zeros_like(b), np.zeros_like(b)
+    for k in range(4):
+        forward[:, k] = b[:, k] + (a[:, k] * forward[:, k - 1] if k else 0)
+    for k in reversed(range(4)):
+        backward[:, k] = b[:, k] + (a[:, k + 1] * backward[:, k + 1] if k < 3 else 0)
+    given = array(framework, a), array(framework, b)
+    np.testing.assert_allclose(rt.scan(*given, 1), forward, rtol=1e-6)
+    np.testing.assert_allclose(rt.scan_back(*given, -1), backward, rtol=1e-6)
 
 
 @BOTH

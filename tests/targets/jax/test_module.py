@@ -13,6 +13,7 @@ from written import imported
 from symgrad.targets.target import TARGETS
 
 jax = pytest.importorskip("jax")
+pytest.importorskip("symgrad.testing.jax")  # which asks for two devices
 jnp = jax.numpy
 
 
@@ -114,6 +115,64 @@ def test_arguments_may_have_any_name(tmp_path: Path) -> None:
     named = imported(spec("named", body), "jax", tmp_path).named
     gradients = jax.grad(named, (0, 1, 2))(1.0, 0.0, 3.0, jax=1.0)
     assert [float(g) for g in gradients] == [9, 9, 6]
+
+
+def test_half_precision_is_kept_as_it_is(tmp_path: Path) -> None:
+    """A rule that computes nothing again needs no checkpoint, but where what it reads was widened."""
+    half = imported(spec("half_exp", "tensors: {x: }\noutputs: {y: exp(x)}\n"), "jax", tmp_path).half_exp
+    x = jnp.linspace(-1, 1, 8)
+    assert [a.dtype for a in residuals(half, x)] == [jnp.float32]
+    assert "checkpoint" not in str(jax.make_jaxpr(jax.grad(lambda x: half(x).sum()))(x))
+    assert [a.dtype for a in residuals(half, x.astype(jnp.bfloat16))] == [jnp.bfloat16]
+
+
+def test_save_speed_keeps_what_jax_keeps() -> None:
+    """And a rule that computes values again says so by saying nothing."""
+    text = spec("gated", "tensors: {x: }\noutputs: {y: x * sigmoid(x)}\n")
+    fast = TARGETS["jax"].module(compiled_text(text + "options: {save: speed}\n").operation)
+    assert '@rt.operation(recompute="nothing")' in fast
+    assert "@rt.operation()" in TARGETS["jax"].module(compiled_text(text).operation)
+
+
+def test_tangents_have_the_dtype_of_the_output_and_those_of_integers_are_float0(tmp_path: Path) -> None:
+    body = "tensors: {x: }\noutputs: {y: sin(x), k: {expr: 'topk(x, 2, dim=-1).indices', grad: false}}\n"
+    ranked = imported(spec("ranked", body), "jax", tmp_path).ranked
+    x = jnp.array([1, 3, 2], jnp.bfloat16)
+    (y, k), (ty, tk) = jax.jvp(ranked, (x,), (x,))
+    assert (y.dtype, ty.dtype, tk.dtype) == (jnp.bfloat16, jnp.bfloat16, jax.dtypes.float0)
+    assert k.tolist() == [1, 2]
+
+
+def test_whole_numbers_in_a_choice_are_floats(tmp_path: Path) -> None:
+    step = imported(spec("step", "tensors: {x: }\noutputs: {y: 'where(x > 0, 1, 0)'}\n"), "jax", tmp_path).step
+    assert step(jnp.ones(2)).dtype == jnp.float32
+
+
+def test_softmax_of_half_precision_sums_in_float32(tmp_path: Path) -> None:
+    rows = imported(spec("rows", "tensors: {x: }\noutputs: {y: 'softmax(x, dim=-1)'}\n"), "jax", tmp_path).rows
+    assert abs(float(rows(jnp.zeros(70_000, jnp.float16))[0]) * 70_000 - 1) < 0.01
+
+
+def test_third_derivatives_are_those_of_the_formula(tmp_path: Path) -> None:
+    gate = imported(spec("cubic", "tensors: {x: }\noutputs: {y: x * sigmoid(x)}\n"), "jax", tmp_path).cubic
+    third = [lambda f: jax.grad(jax.grad(jax.grad(f))), lambda f: jax.jacfwd(jax.grad(jax.jacfwd(f)))]
+    for nested in third:
+        np.testing.assert_allclose(nested(gate)(0.7), nested(jax.nn.silu)(0.7), rtol=1e-4)
+
+
+def test_rules_hold_in_shard_map_on_two_devices(tmp_path: Path) -> None:
+    if jax.device_count() < 2:
+        pytest.skip("one device only: JAX was used before symgrad.testing.jax asked for two")
+    mesh = jax.sharding.Mesh(np.array(jax.devices()[:2]), ("data",))
+    split = jax.sharding.PartitionSpec("data")
+    ste, lin = (imported(text, "jax", tmp_path) for text in (STE, RELU))
+    over = lambda f: jax.shard_map(f, mesh=mesh, in_specs=split, out_specs=split)  # noqa: E731
+    x, w = jnp.arange(-4.0, 4.0).reshape(4, 2), jnp.ones((3, 2))
+    np.testing.assert_array_equal(jax.jit(jax.grad(lambda x: over(ste.ste)(x).sum()))(x), jnp.ones((4, 2)))
+    gradient = jax.grad(lambda x: over(lambda x: lin.lin(x, w))(x).sum())(x)
+    np.testing.assert_array_equal(gradient, jax.grad(lambda x: lin.lin(x, w).sum())(x))
+    _, pushed = jax.jvp(over(lambda x: lin.lin(x, w)), (x,), (x,))
+    np.testing.assert_array_equal(pushed, lin.lin(x, w))
 
 
 def test_a_module_is_short() -> None:

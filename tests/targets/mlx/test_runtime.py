@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import math
 from collections.abc import Callable
 from pathlib import Path
@@ -10,11 +11,13 @@ from typing import Any
 import mpmath
 import numpy as np
 import pytest
+from compiled import compiled_text
 from written import imported
 
 mx: Any = pytest.importorskip("mlx.core")
 
 from symgrad.targets.arrays.runtime import _runtime_mlx as rt  # noqa: E402
+from symgrad.targets.target import TARGETS  # noqa: E402
 
 PRODUCT = "op: product\ntensors: {x: , y: , k: {grad: false}}\noutputs: {z: x * sin(y) * k, w: x + y}\n"
 STE = "op: ste\ntensors: {x: }\noutputs: {y: sign(x)}\ngradients: {x: grad_y}\n"
@@ -29,6 +32,30 @@ def close(ours: Any, theirs: Any) -> None:
 def test_a_gradient_that_nobody_gives_is_zero_and_not_the_cotangent(tmp_path: Path) -> None:
     product = imported(PRODUCT, "mlx", tmp_path).product
     close(mx.grad(lambda k: product(X, Y, k)[0].sum())(K), [0, 0])
+
+
+def test_several_gradients_that_nobody_gives_are_zeros(tmp_path: Path) -> None:
+    """In MLX the process would end."""
+    text = "op: only\ntensors: {x: , a: {grad: false}, b: {grad: false}}\noutputs: {y: x * a * b}\n"
+    only = imported(text, "mlx", tmp_path).only
+    for gradient in mx.grad(lambda a, b: only(X, a, b).sum(), (0, 1))(Y, K):
+        close(gradient, [0, 0])
+
+
+def test_a_number_before_an_array_leaves_the_axes_of_vmap(tmp_path: Path) -> None:
+    product = imported(PRODUCT, "mlx", tmp_path).product
+    y = mx.array([[0.5, -1.0, 2.0], [1.0, 0.0, 3.0]])
+    close(mx.vmap(lambda y: product(2.0, y, 1.0)[0], in_axes=1)(y), 2 * mx.sin(y).T)
+
+
+def test_nothing_reads_a_value_inside_of_a_rule() -> None:
+    """To print or compare one changes second derivatives: neither the runtime does so, nor what is written."""
+    text = TARGETS["mlx"].module(compiled_text(PRODUCT).operation)
+    for source in (text, Path(rt.__file__).read_text("utf-8")):
+        called = {
+            ast.unparse(n.func).rpartition(".")[2] for n in ast.walk(ast.parse(source)) if isinstance(n, ast.Call)
+        }
+        assert not called & {"item", "tolist", "print", "eval", "async_eval", "bool"}
 
 
 def test_shapes_and_dtypes_of_gradients_are_those_of_arguments(tmp_path: Path) -> None:

@@ -379,6 +379,37 @@ def cumsum_back(x: Array, axis: int) -> Array:
     return jnp.flip(jnp.cumsum(jnp.flip(x, axis), axis=axis), axis)
 
 
+def logcumsumexp(x: Array, axis: int) -> Array:
+    """Return the logarithm of the sum of exponentials of each element and all before it."""
+    return jax.lax.cumlogsumexp(x, axis=axis % x.ndim)
+
+
+def shift(x: Array, axis: int, step: int, fill: float = 0) -> Array:
+    """Move each element ``step`` places on along ``axis``, back where that is negative; ``fill`` comes from outside."""
+    edges = [(0, 0, 0)] * x.ndim
+    edges[axis] = (step, -step, 0)
+    return jax.lax.pad(x, jnp.full((), fill, x.dtype), edges)
+
+
+def _along(a: Array, b: Array, axis: int, *, reverse: bool) -> Array:
+    """Each element of ``b`` added to ``a`` times the result before it."""
+    shape, own = jnp.broadcast_shapes(a.shape, b.shape), axis % b.ndim
+    both = jnp.broadcast_to(a, shape), jnp.broadcast_to(b, shape)
+    join = lambda one, two: (one[0] * two[0], two[0] * one[1] + two[1])  # noqa: E731
+    found: Array = jax.lax.associative_scan(join, both, reverse=reverse, axis=own)[1]
+    return found
+
+
+def scan(a: Array, b: Array, axis: int) -> Array:
+    """Return ``s[k] = a[k] * s[k - 1] + b[k]`` along ``axis``."""
+    return _along(a, b, axis, reverse=False)
+
+
+def scan_back(a: Array, b: Array, axis: int) -> Array:
+    """Return ``r[k] = b[k] + a[k + 1] * r[k + 1]`` along ``axis``: the transposed of ``scan``."""
+    return _along(shift(a, axis, -1), b, axis, reverse=True)
+
+
 def put_along(value: Array, index: Array, shape: Sequence[int], axis: int) -> Array:
     """Return zeros of ``shape`` with ``value`` at ``index`` along ``axis``; no place twice."""
     zeros = jnp.zeros(shape, value.dtype)

@@ -418,6 +418,12 @@ def finite(x: Array) -> Array:
     return mx.where(x == math.inf, 1e30, mx.where(x == -math.inf, -1e30, x))
 
 
+def fmod(x: Array, other: Any) -> Array:
+    """Return the remainder with the sign of ``x``."""
+    size = mx.remainder(mx.abs(x), mx.abs(other) if isinstance(other, mx.array) else abs(other))
+    return mx.where(x < 0, -size, size)
+
+
 def heaviside(x: Array, values: Any) -> Array:
     """Return 0 below 0, 1 above, and ``values`` at 0."""
     return mx.where(x > 0, 1.0, mx.where(x < 0, 0.0, values))
@@ -506,6 +512,47 @@ def segment_sum(x: Array, index: Array, size: int, axis: int) -> Array:
     """Sum the slices of ``x`` along ``axis`` with the same number in ``index``, of ``size`` numbers."""
     place = axis % x.ndim
     return add_slices(x, index, (*x.shape[:place], size, *x.shape[place + 1 :]), axis)
+
+
+def shift(x: Array, axis: int, step: int, fill: float = 0) -> Array:
+    """Move each element ``step`` places on along ``axis``, back where that is negative; ``fill`` comes from outside."""
+    size = x.shape[axis]
+    steps = max(-size, min(step, size))
+    outside = list(x.shape)
+    outside[axis] = abs(steps)
+    new = mx.full(outside, fill, dtype=x.dtype)
+    parts = [new, cut(x, axis, 0, size - steps)] if steps > 0 else [cut(x, axis, -steps, size), new]
+    return mx.concatenate(parts, axis=axis) if steps else x
+
+
+def cumprod(x: Array, axis: int) -> Array:
+    """Return the product of each element and all before it; MLX's has no forward mode."""
+    reach = 1
+    while reach < x.shape[axis]:
+        x = x * shift(x, axis, reach, 1)
+        reach *= 2
+    return x
+
+
+def _along(a: Array, b: Array, axis: int, direction: int) -> Array:
+    """Each element of ``b`` added to ``a`` times the result before it, in steps of 1, 2, 4 and so on."""
+    a, b = mx.broadcast_arrays(a, b)
+    reach = 1
+    while reach < b.shape[axis]:
+        b = b + a * shift(b, axis, direction * reach)
+        a = a * shift(a, axis, direction * reach, 1)
+        reach *= 2
+    return b
+
+
+def scan(a: Array, b: Array, axis: int) -> Array:
+    """Return ``s[k] = a[k] * s[k - 1] + b[k]`` along ``axis``."""
+    return _along(a, b, axis, 1)
+
+
+def scan_back(a: Array, b: Array, axis: int) -> Array:
+    """Return ``r[k] = b[k] + a[k + 1] * r[k + 1]`` along ``axis``: the transposed of ``scan``."""
+    return _along(shift(a, axis, -1), b, axis, -1)
 
 
 def put_along(value: Array, index: Array, shape: Sequence[int], axis: int) -> Array:

@@ -66,7 +66,7 @@ class Backward(Common):
         for tensor in wanted:
             targets += self._gradient_targets(tensor, variant, many)
         certain = len(wanted) == len(layout.differentiable)
-        program += statements(targets, scope, layout.printing, fused=True, certain=certain)
+        program += statements(targets, scope, layout.printing_derivatives, fused=True, certain=certain)
         program.append(self._return(variant))
         return _direct(only_read(unpacked, tuple(program)))
 
@@ -88,7 +88,9 @@ class Backward(Common):
             }
             there = {value: known for value, known in scope.known.items() if value not in later}
             targets = [Target(known_name(scope, s.value), s.value) for s in group]
-            body = statements(targets, replace(scope, known=there, partly={}), self.layout.printing, fused=True)
+            body = statements(
+                targets, replace(scope, known=there, partly={}), self.layout.printing_derivatives, fused=True
+            )
             needed = [any_of([r.code for r in readers])] if readers else []
             program.append(If(all_of([*needed, missing(targets[0].name).code]), body))
         return tuple(program)

@@ -63,7 +63,7 @@ class Jvp(Common):
             return self._once(self._results([code(own, value)]))
 
         target = Target(name, value, (), result)
-        return only_read(unpacked, (*program, *statements([target], scope, layout.printing, fused=True)))
+        return only_read(unpacked, (*program, *statements([target], scope, layout.printing_derivatives, fused=True)))
 
     def _refusals(self, variant: Variant) -> Program:
         """Forward mode has no meaning for a gradient rule that is not linear in the cotangent."""
@@ -110,7 +110,7 @@ class Jvp(Common):
             return (*refusals, returned(self._results(results)))
         targets.sort(key=itemgetter(0))
         certain = len({place for place, _ in targets}) == len(layout.differentiable)
-        sums = statements([t for _, t in targets], scope, layout.printing, fused=True, certain=certain)
+        sums = statements([t for _, t in targets], scope, layout.printing_derivatives, fused=True, certain=certain)
         return only_read(unpacked, (*program, *refusals, *start, *sums, self._once(self._results(results))))
 
     def _tangent_terms(self, output: str, variant: Variant) -> list[tuple[str, Expr]]:

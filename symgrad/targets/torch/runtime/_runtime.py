@@ -301,8 +301,10 @@ def save(
     derivative.
     """
     own = [r for r in residuals if r is not None]
-    if own or fixed:
-        _mark_fixed(ctx, (*fixed, *own))
+    # While compiling forward returns no residuals, and what is kept of an output is no output.
+    marked = fixed if torch.compiler.is_compiling() else (*fixed, *own)
+    if marked:
+        _mark_fixed(ctx, marked)
     if own:
         kinds = [y.dtype for y in outputs]
         if any(r.dtype not in kinds or r.dtype in _HALF for r in own if r.dtype.is_floating_point):
@@ -855,6 +857,25 @@ def scan_back(decay: Tensor, x: Tensor, dim: int) -> Tensor:
     if x.dim() == 0:
         return x.clone()
     return scan(shift(decay, dim, -1).flip(dim), x.flip(dim), dim).flip(dim)
+
+
+def cofactor(x: Tensor) -> Tensor:
+    """Return the derivative of ``det``, of matrices without an inverse too.
+
+    Pivots are kept from 0 by an error of rounding, so that what is returned is right for a matrix as close as that.
+    """
+    if x.numel() == 0:
+        return torch.zeros_like(x)
+    factors, order = torch.linalg.lu_factor_ex(x)[:2]
+    pivots = factors.diagonal(dim1=-2, dim2=-1)
+    largest = factors.detach().abs().amax((-2, -1)).unsqueeze(-1)
+    least = torch.finfo(x.dtype).eps * torch.where(largest == 0, 1, largest)
+    raised = torch.where(pivots.abs() < least, torch.where(pivots < 0, -least, least), pivots)
+    swaps = (order != torch.arange(1, x.shape[-1] + 1, device=x.device)).sum(-1)
+    size = raised.prod(-1) * (1 - 2 * (swaps % 2))
+    unit = torch.eye(x.shape[-1], dtype=x.dtype, device=x.device).expand(x.shape)
+    inverse = torch.linalg.lu_solve(factors + torch.diag_embed(raised - pivots), order, unit)
+    return size[..., None, None] * inverse.mT
 
 
 _GOLDEN, _FIRST, _SECOND = -0x61C8864680B583EB, -0x40A7B892E31B1A47, -0x6B2FB644ECCEEE15  # as signed integers

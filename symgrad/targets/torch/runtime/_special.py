@@ -9,6 +9,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from . import _runtime as rt
+
 
 def _attached(x: Tensor, value: Tensor, *slopes: Tensor) -> Tensor:
     """`value`, which belongs to x without its history, with derivatives: Taylor's polynomial about x, at x."""
@@ -32,6 +34,8 @@ def _bessel_slopes(zero: Tensor, one: Tensor, x: Tensor, sign: float, turn: floa
 
 
 def bessel_j0(x: Tensor) -> Tensor:
+    if not rt.differentiated():
+        return torch.special.bessel_j0(x)
     at = x.detach()
     zero, one = torch.special.bessel_j0(at), torch.special.bessel_j1(at)
     first, second, _ = _bessel_slopes(zero, one, at, -1.0, 1.0)
@@ -39,12 +43,16 @@ def bessel_j0(x: Tensor) -> Tensor:
 
 
 def bessel_j1(x: Tensor) -> Tensor:
+    if not rt.differentiated():
+        return torch.special.bessel_j1(x)
     at = x.detach()
     zero, one = torch.special.bessel_j0(at), torch.special.bessel_j1(at)
     return _attached(x, one, *_bessel_slopes(zero, one, at, -1.0, 1.0))
 
 
 def bessel_y0(x: Tensor) -> Tensor:
+    if not rt.differentiated():
+        return torch.special.bessel_y0(x)
     at = x.detach()
     zero, one = torch.special.bessel_y0(at), torch.special.bessel_y1(at)
     first, second, _ = _bessel_slopes(zero, one, at, -1.0, 1.0)
@@ -52,12 +60,16 @@ def bessel_y0(x: Tensor) -> Tensor:
 
 
 def bessel_y1(x: Tensor) -> Tensor:
+    if not rt.differentiated():
+        return torch.special.bessel_y1(x)
     at = x.detach()
     zero, one = torch.special.bessel_y0(at), torch.special.bessel_y1(at)
     return _attached(x, one, *_bessel_slopes(zero, one, at, -1.0, 1.0))
 
 
 def modified_bessel_k0(x: Tensor) -> Tensor:
+    if not rt.differentiated():
+        return torch.special.modified_bessel_k0(x)
     at = x.detach()
     zero, one = torch.special.modified_bessel_k0(at), torch.special.modified_bessel_k1(at)
     first, second, _ = _bessel_slopes(zero, one, at, -1.0, -1.0)
@@ -65,12 +77,16 @@ def modified_bessel_k0(x: Tensor) -> Tensor:
 
 
 def modified_bessel_k1(x: Tensor) -> Tensor:
+    if not rt.differentiated():
+        return torch.special.modified_bessel_k1(x)
     at = x.detach()
     zero, one = torch.special.modified_bessel_k0(at), torch.special.modified_bessel_k1(at)
     return _attached(x, one, *_bessel_slopes(zero, one, at, -1.0, -1.0))
 
 
 def scaled_modified_bessel_k0(x: Tensor) -> Tensor:
+    if not rt.differentiated():
+        return torch.special.scaled_modified_bessel_k0(x)
     at = x.detach()
     zero, one = torch.special.scaled_modified_bessel_k0(at), torch.special.scaled_modified_bessel_k1(at)
     first, second, _ = _bessel_slopes(zero, one, at, -1.0, -1.0)
@@ -80,6 +96,8 @@ def scaled_modified_bessel_k0(x: Tensor) -> Tensor:
 
 
 def scaled_modified_bessel_k1(x: Tensor) -> Tensor:
+    if not rt.differentiated():
+        return torch.special.scaled_modified_bessel_k1(x)
     at = x.detach()
     zero, one = torch.special.scaled_modified_bessel_k0(at), torch.special.scaled_modified_bessel_k1(at)
     d1, d2, d3 = _bessel_slopes(zero, one, at, -1.0, -1.0)

@@ -1,0 +1,103 @@
+"""Other spellings of a formula, by SymPy's simplifiers: for formulas that nothing else makes accurate.
+
+A spelling counts only where it is proven equal. Work is bounded by the size of the formula, so the spellings are the
+same on every machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from symgrad.accuracy.evaluate import Environment
+from symgrad.ir.expr import Expr
+from symgrad.ir.traversal import rebuild, topological
+from symgrad.symbolic.from_sympy import from_sympy
+from symgrad.symbolic.prove import Claim, judge
+from symgrad.symbolic.to_sympy import NotConvertible, to_sympy
+
+__all__ = ["spellings"]
+
+_LARGEST = 120  # operations of a formula that is respelled at all
+_LARGEST_SIMPLIFIED = 60  # of one that the slow simplifiers get
+_MOST_GROWN = 3  # times as many operations as before
+
+
+def spellings(formula: Expr, points: Sequence[Environment]) -> Iterator[tuple[str, Expr]]:
+    """Spellings by the name of the simplifier, each proven equal to `formula` at the `points`' signs.
+
+    Imports SymPy.
+    """
+    if len(topological(formula)) > _LARGEST or formula.op in ("sym", "num"):
+        return
+    symbols = {s: _with_sign(s, points) for s in formula.symbols if not s.is_boolean and s["kind"] != "str"}
+    back = {own: s for s, own in symbols.items()}
+    seen = {formula}
+    for name, respell, largest in _simplifiers():
+        try:
+            found = _respelled(formula, respell, largest, symbols, back)
+        except (NotConvertible, NotImplementedError, ValueError, TypeError, AttributeError, ZeroDivisionError):
+            continue  # SymPy's own faults with formulas that it has no answer for
+        if found in seen or len(topological(found)) > _MOST_GROWN * len(topological(formula)):
+            continue
+        seen.add(found)
+        if judge(Claim(name, formula, found), points).outcome == "proven":
+            yield name, found
+
+
+def _respelled(
+    node: Expr, respell: Callable[[Any], Any], largest: int, symbols: Mapping[Expr, Any], back: Mapping[Any, Expr]
+) -> Expr:
+    """The formula with each branch of its choices respelled; conditions stay as they are."""
+    if node.op == "where":
+        condition, *branches = node.args
+        return rebuild(node, [condition, *(_respelled(b, respell, largest, symbols, back) for b in branches)])
+    if not node.args or len(topological(node)) > largest:
+        return node
+    written = to_sympy(node, symbols)
+    return from_sympy(respell(written), {s: back[s] for s in written.free_symbols if s in back})
+
+
+def _with_sign(symbol: Expr, points: Sequence[Environment]) -> Any:
+    """A symbol of SymPy's that assumes the sign which all points have."""
+    import sympy
+
+    values = [p[symbol] for p in points if symbol in p]
+    integer = {"integer": True} if symbol["kind"] in ("int", "int_tensor") else {"real": True}
+    if values and all(v > 0 for v in values):
+        return sympy.Symbol(symbol.name, positive=True, **integer)
+    return sympy.Symbol(symbol.name, **integer)
+
+
+def _simplifiers() -> Iterator[tuple[str, Callable[[Any], Any], int]]:
+    import sympy
+
+    def logarithms(e: Any) -> Any:
+        return sympy.expand_log(sympy.powsimp(sympy.powdenest(e)), deep=True)
+
+    yield "factor", _factored_parts, _LARGEST
+    yield "factor of the whole", lambda e: sympy.factor(e, deep=True), _LARGEST
+    yield "expand_log", logarithms, _LARGEST
+    yield "trigsimp", sympy.trigsimp, _LARGEST_SIMPLIFIED
+    yield "simplify", sympy.simplify, _LARGEST_SIMPLIFIED
+    yield "together", sympy.together, _LARGEST
+    yield "cancel", sympy.cancel, _LARGEST_SIMPLIFIED
+    yield "expand", sympy.expand, _LARGEST_SIMPLIFIED
+    yield "powsimp", sympy.powsimp, _LARGEST
+    yield "logcombine", sympy.logcombine, _LARGEST
+    yield "factor of exponentials", lambda e: sympy.factor(sympy.expand(e.rewrite(sympy.exp))), _LARGEST_SIMPLIFIED
+    yield "rewrite(exp)", lambda e: sympy.expand(e.rewrite(sympy.exp)), _LARGEST_SIMPLIFIED
+
+
+def _factored_parts(e: Any) -> Any:
+    """With the polynomial parts of every sum factored, those apart that belong to different functions."""
+    import sympy
+
+    def factored(total: Any) -> Any:
+        groups: dict[Any, list[Any]] = {}
+        for term in total.args:
+            _, functions = term.as_independent(sympy.Function, sympy.exp)
+            groups.setdefault(functions if functions.has(sympy.Function) else 1, []).append(term)
+        return sympy.Add(*(sympy.factor(sympy.Add(*terms)) for terms in groups.values()))
+
+    return e.replace(lambda part: part.is_Add, factored)

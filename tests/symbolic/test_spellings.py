@@ -1,0 +1,93 @@
+"""Formulas as people write them, which no directed rule mends, are respelled by SymPy: proven equal, and accurate."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from itertools import chain
+
+import pytest
+
+from symgrad.compiler.compile import compile_operation
+from symgrad.compiler.operation import Variant
+from symgrad.ir.expr import Expr, symbol
+from symgrad.parse import parse_formulas
+from symgrad.spec import parse_spec
+from symgrad.symbolic import spellings as module
+from symgrad.symbolic.prove import Verdict
+from symgrad.symbolic.spellings import spellings
+
+POSITIVE = "{domain: '(0, oo)'}"
+CASES = {
+    "a mean of squares": ("(a**2 + b**2)/2 - (a + b)**2/4", "{a: , b: }"),
+    "a cube": ("3*a*b**2 + a**3 - 3*a**2*b - b**3", "{a: , b: }"),
+    "Huber with the square expanded": (
+        "where(abs(a - b) < 1, (a**2 - 2*a*b + b**2)/2, abs(a - b) - 1/2)",
+        "{a: , b: }",
+    ),
+    "a Gaussian with the square expanded": (
+        "-(x**2 - 2*x*m + m**2)/(2*s**2) - log(s)",
+        f"{{x: , m: , s: {POSITIVE}}}",
+    ),
+    "log cosh": ("log(exp(x)/2 + exp(-x)/2)", "{x: }"),
+    "a squared sine": ("1 - cos(x)**2", "{x: }"),
+    "a sine of a difference": ("sin(a)*cos(b) - cos(a)*sin(b)", "{a: , b: }"),
+    "an angle between directions": ("acos(sin(a)*sin(b) + cos(a)*cos(b))", "{a: , b: }"),
+}
+
+
+def variant(formula: str, tensors: str) -> Variant:
+    text = f'op: own\ntensors: {tensors}\noutputs: {{y: "{formula}"}}\n'
+    ((_, found),) = compile_operation(parse_formulas(parse_spec(text))).variants()
+    return found
+
+
+SLOW = ("a mean of squares", "a Gaussian with the square expanded", "an angle between directions")
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.nightly] if name in SLOW else []) for name in CASES]
+)
+def test_formulas_as_people_write_them_become_accurate(name: str) -> None:
+    found = variant(*CASES[name])
+    jumps = "angle" in name  # its slope is a sign, which changes within the rounding of large inputs
+    for choice in chain(found.value_choices.values(), () if jumps else found.slope_choices.values()):
+        assert choice.chosen.float32.failures == 0
+        assert choice.chosen.float32.ulp <= 4
+
+
+def test_a_spelling_is_a_step_of_the_derivation_and_derivatives_are_those_of_it() -> None:
+    found = variant("3*a*b**2 + a**3 - 3*a**2*b - b**3", "{a: , b: }")
+    assert [(s.rule, s.why) for s in found.recognitions["y"]] == [("respelled", "SymPy's factor, proven equal")]
+    assert str(found.partials["y", "a"]) == "3 * (a - b)**2"
+
+
+def points(*names: str) -> list[dict[Expr, float]]:
+    return [{symbol(n): 0.25 + 0.5 * k + j for j, n in enumerate(names)} for k in range(8)]
+
+
+def formula(text: str, *names: str) -> Expr:
+    return parse_formulas(
+        parse_spec(f'op: o\ntensors: {{{", ".join(f"{n}: " for n in names)}}}\noutputs: {{y: "{text}"}}\n')
+    ).outputs["y"]
+
+
+def test_a_spelling_that_is_not_proven_is_not_offered(monkeypatch: pytest.MonkeyPatch) -> None:
+    square = formula("a**2 - 2*a*b + b**2", "a", "b")
+    assert dict(spellings(square, points("a", "b")))["factor"] is formula("(a - b)**2", "a", "b")
+    monkeypatch.setattr(module, "judge", lambda claim, points: Verdict(claim.subject, "agrees"))
+    assert not list(spellings(square, points("a", "b")))
+
+
+def test_large_formulas_are_not_respelled() -> None:
+    large = formula(" + ".join(f"sin({k}*a)**2*b**{k}" for k in range(2, 70)), "a", "b")
+    assert not list(spellings(large, points("a", "b")))
+
+
+def test_well_written_formulas_never_import_sympy() -> None:
+    code = (
+        "import sys; from symgrad.pipeline import compile_spec; from symgrad.spec import parse_spec;"
+        "compile_spec(parse_spec('op: o\\ntensors: {x: , t: }\\noutputs: {y: x * sigmoid(t * x)}\\n'));"
+        "assert 'sympy' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

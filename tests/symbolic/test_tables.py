@@ -1,0 +1,93 @@
+"""Rewrite rules and derivatives of the function table are proven by SymPy, where it knows the functions: some in every
+run, all of them nightly. `python -m tests.symbolic.test_tables` lists what is not proven."""
+
+from __future__ import annotations
+
+import random
+from fractions import Fraction
+
+import mpmath as mp
+import pytest
+
+from symgrad.accuracy.evaluate import Environment
+from symgrad.ir import expr as ex
+from symgrad.ir.expr import Expr, make, symbol
+from symgrad.ir.traversal import substitute
+from symgrad.rules import ALL_RULES, Rule
+from symgrad.rules.words import a as wildcard
+from symgrad.rules.words import exp, log, sigmoid
+from symgrad.symbolic.prove import Claim, Verdict, judge
+from tests.ops.functions.test_functions import ROWS, arguments
+from tests.rules.test_rules import CONSTANTS, wildcards
+
+POINTS = 12
+RULES = [r for r in ALL_RULES if isinstance(r, Rule) and not r.pattern.is_boolean]
+
+
+def on_rule(rule: Rule) -> Verdict:
+    """What the judge finds of both sides of a rule, for one choice of its constants."""
+    generator = random.Random(rule.name)
+    free = wildcards(rule.pattern, rule.replacement)
+    for _ in range(40):
+        constants = {w: ex.num(generator.choice(CONSTANTS)) for w in free if w.name == "n"}
+        tensors = {w: symbol(f"{w.name}_") for w in free if w not in constants}
+        points = []
+        for _ in range(POINTS):
+            values = {w: Fraction(generator.uniform(*rule.domain)).limit_denominator(1000) for w in tensors}
+            if rule.condition({**constants, **{w: ex.num(v) for w, v in values.items()}}):
+                points.append({tensors[w]: mp.mpf(v.numerator) / v.denominator for w, v in values.items()})
+        if points:
+            sides = (substitute(side, {**constants, **tensors}) for side in (rule.pattern, rule.replacement))
+            return judge(Claim(rule.name, *sides), points)
+    return Verdict(rule.name, "unjudged", "no point meets its condition")
+
+
+SAMPLES = [pytest.param(8, id="sample"), pytest.param(1, id="all", marks=pytest.mark.nightly)]
+
+
+@pytest.mark.parametrize("every", SAMPLES)
+def test_rules_are_proven(every: int) -> None:
+    found = [on_rule(rule) for rule in RULES[::every]]
+    assert not [v.subject for v in found if v.outcome == "refuted"]
+    assert sum(v.outcome == "proven" for v in found) >= 0.85 * len(found)
+
+
+def test_a_wrong_rule_is_refuted() -> None:
+    wrong = [
+        Rule("wrong-sign", log(1 + exp(wildcard)), make("softplus", -wildcard), "a planted mistake"),
+        Rule("nearly", exp(wildcard) - exp(-wildcard), (2 + ex.num(1) / 10**9) * make("sinh", wildcard), "another"),
+        Rule("wrong-tail", 1 - sigmoid(wildcard), sigmoid(wildcard), "a third"),
+    ]
+    assert {on_rule(rule).outcome for rule in wrong} == {"refuted"}
+
+
+def on_slope(name: str, node: Expr, by: Expr, slope: Expr, points: list[Environment]) -> Verdict:
+    """What the judge finds of a derivative of the function table."""
+    return judge(Claim(f"{name} by {by.name}", node, slope, by), points)
+
+
+def slopes(every: int = 1) -> list[Verdict]:
+    found = []
+    for row in ROWS[::every]:
+        assert row.partials is not None
+        args = arguments(row)
+        generator = random.Random(row.name)
+        free = [a for a in args if a.op == "sym"]
+        points: list[Environment] = [{a: mp.mpf(generator.uniform(*row.sample)) for a in free} for _ in range(6)]
+        for by, slope in zip(args, row.partials(*args), strict=True):
+            if by.op == "sym":
+                found.append(on_slope(row.name, make(row.name, *args), by, slope, points))
+    return found
+
+
+@pytest.mark.parametrize("every", SAMPLES)
+def test_derivatives_of_functions_are_proven(every: int) -> None:
+    found = slopes(every)
+    assert not [v.subject for v in found if v.outcome == "refuted"]
+    assert sum(v.outcome == "proven" for v in found) >= 0.8 * len(found)
+
+
+if __name__ == "__main__":
+    for verdict in [*map(on_rule, RULES), *slopes()]:
+        if verdict.outcome != "proven":
+            print(f"{verdict.subject}: {verdict.text}")
