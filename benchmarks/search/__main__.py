@@ -69,7 +69,9 @@ def is_wrong(drawn: Drawn) -> bool:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=benchmarks.search.__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=benchmarks.search.__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
     parser.add_argument("--count", type=int, default=100, help="formulas at most")
     parser.add_argument("--seconds", type=float, default=600, help="time at most, but for the last formula")
     parser.add_argument("--seed", type=int, default=0, help="of the first formula; each has the next one")

@@ -36,7 +36,9 @@ def _opened(drawn: Drawn) -> Drawn:
     if not drawn.let:
         return drawn
     parts = {name: ast.parse(text, mode="eval").body for name, text in drawn.let.items()}
-    return replace(drawn, formula=_with(drawn.formula, lambda n: parts.get(n.id) if isinstance(n, ast.Name) else None), let={})
+    return replace(
+        drawn, formula=_with(drawn.formula, lambda n: parts.get(n.id) if isinstance(n, ast.Name) else None), let={}
+    )
 
 
 def _smaller(formula: str) -> Iterator[str]:
@@ -48,7 +50,9 @@ def _smaller(formula: str) -> Iterator[str]:
         for operand in _operands(node):
             target = place
 
-            def chosen(other: ast.AST, position: int, operand: ast.expr = operand, target: int = target) -> ast.expr | None:
+            def chosen(
+                other: ast.AST, position: int, operand: ast.expr = operand, target: int = target
+            ) -> ast.expr | None:
                 return operand if position == target else None
 
             text = _by_place(formula, chosen)

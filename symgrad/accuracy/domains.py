@@ -38,6 +38,8 @@ def _decided(node: Expr, domains: Mapping[Expr, Interval]) -> Expr:
         node = truth.compare(node.op, same_sign(node.args[0], domains), ZERO)
     if node.op == "abs" and positive(node.args[0], domains):
         return node.args[0]
+    if node.op in COMPARISONS and node.args[1] is ZERO and _is_length(node.args[0], domains):
+        return TRUE if node.op in ("ne", "gt", "ge") else FALSE
     if node.op in COMPARISONS and node.args[1].number is not None:
         return _compared(node, domains)
     if not node.args or node.args[0] not in domains:
@@ -48,6 +50,11 @@ def _decided(node: Expr, domains: Mapping[Expr, Interval]) -> Expr:
     if node.op in _BY_SIGN and domain.upper <= 0 and not (domain.upper == 0 and not domain.upper_open):
         return _BY_SIGN[node.op][1] or -x
     return node
+
+
+def _is_length(value: Expr, domains: Mapping[Expr, Interval]) -> bool:
+    """Whether a value is a length that cannot be 0, for one of its sides is not."""
+    return value.op == "hypot" and any(positive(side, domains) for side in value.args)
 
 
 # For a positive and for a negative variable; None stands for its size.

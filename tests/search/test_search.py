@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 import torch
+from fused import needs_compiler
+
 from benchmarks.search.__main__ import outcome
 from benchmarks.search.draw import NAMES, Drawn, draw
 from benchmarks.search.hold import Made, differences
 from benchmarks.search.shrink import shrunk
-from fused import needs_compiler
 
 _SEEDS = (1, 9, 13, 24, 30)  # of small formulas, which are compiled fast
 _NIGHTLY = 40

@@ -2,17 +2,33 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import torch
 from compiled import compiled_text
 
+from benchmarks.search.draw import Drawn
+from benchmarks.search.hold import Made
 from symgrad.ops.functions import BY_AUTOGRAD
 
 _NAMES = sorted(name.removesuffix("_by_autograd") for name in {row.name for row in BY_AUTOGRAD.values()})
 
 
 @pytest.mark.parametrize("name", _NAMES)
-def test_second_derivatives_of_functions_that_torch_does_not_differentiate(name: str) -> None:
-    item = compiled_text(f"\nop: second\ntensors: {{x: }}\noutputs: {{y: '{name}(x)'}}\n")
+def test_second_derivatives_of_functions_that_torch_does_not_differentiate(name: str, tmp_path: Path) -> None:
+    function = Made(Drawn(1, "pointwise", f"{name}(x)"), tmp_path, draft=True).function
     x = torch.tensor([0.4, 1.3, 2.5], dtype=torch.float64, requires_grad=True)
-    assert torch.autograd.gradgradcheck(item.function, (x,), check_fwd_over_rev=True, fast_mode=True)
+    assert torch.autograd.gradgradcheck(function, (x,), check_fwd_over_rev=True, fast_mode=True)
+
+
+@pytest.mark.parametrize("domain", ["", "{domain: '(0, oo)'}"])
+def test_an_angle_has_no_slope_at_the_origin_as_in_torch(domain: str) -> None:
+    item = compiled_text(f"\nop: angle\ntensors: {{y: , x: {domain}}}\noutputs: {{z: '2*atan2(y, x)'}}\n")
+    y, x = (torch.tensor([0.0, -0.0, 0.0, 1.0, 3e-30], requires_grad=True) for _ in range(2))
+    if domain:
+        assert "where" not in item.text.partition("def backward")[2]
+        y, x = y[3:], x[3:]
+    mine = torch.autograd.grad(item.function(y, x).sum(), (y, x))
+    usual = torch.autograd.grad((2 * torch.atan2(y.double(), x.double())).sum(), (y, x))
+    torch.testing.assert_close(mine, usual)
