@@ -1,4 +1,4 @@
-"""The search for wrong derivatives and passes: it draws every row, sees what is wrong, and finds nothing in some seeds."""
+"""The search for wrong derivatives and passes draws every row, sees what is wrong, and finds nothing in some seeds."""
 
 from __future__ import annotations
 
