@@ -2,8 +2,9 @@
 
 python benchmarks/field.py > docs/field.md
 
-Generates all of them into a folder (a temporary one, or the one that is named) and measures what is ours: lines, errors,
-bytes kept for backward. What is known of the originals, whose code is not here, stands in `benchmarks/field.yaml`.
+Generates all of them into a folder (a temporary one, or the one that is named) and measures what is ours: lines,
+errors, bytes kept for backward. What is known of the originals, whose code is not here, stands in
+`benchmarks/field.yaml`.
 """
 
 from __future__ import annotations
@@ -33,21 +34,23 @@ HEAD = """\
 # Operations from the field
 
 Each spec of `specs/field` stands for a hand-written `torch.autograd.Function` of a public repository, described in our
-own words from what it computes. Those in the folder itself are generated and tested with all other specs; the others, in
-`specs/field/nightly`, are generated and tested at night: `python -m pytest -m nightly tests/test_field.py`. This page is
-made by `python benchmarks/field.py > docs/field.md`.
+own words from what it computes. Those in the folder itself are generated and tested with all other specs; the others,
+in `specs/field/nightly`, at night: `python -m pytest -m nightly tests/test_field.py`. This page is made by
+`python benchmarks/field.py > docs/field.md`.
 
 Lines are those of code: of the original's class and its functions of forward and backward, without docstrings and
 comments; of the spec; of the generated module with everything in it. Errors are the largest of a value or derivative in
 float32, in ulp beyond the conditioning of the formula, with correctly rounded functions; they are given for what is
-pointwise. Bytes are what is kept for backward, inputs included, at sizes of about a megabyte. Time is that of a forward
-and backward pass of the generated eager module as a ratio to the original's: below 1 is faster.
+pointwise. Bytes are what is kept for backward, inputs included, at sizes of about a megabyte; a formula whose gradient
+is given has no composite to compare with. Time is that of a forward and backward pass of the generated eager module as
+a ratio to the original's: below 1 is faster.
 
 What originals get wrong was found by running them beside the generated ones on a CPU (torch 2.13): values, gradients of
-all and of each input, and second derivatives in float64 at random points; dtypes of results in four dtypes; results that
-are not finite where the true ones are, in float32 up to 1e4; inputs and cotangents that are changed, and a second backward
-pass that differs from the first. Times are medians of 15 passes of each in turn, in one process, by the time that the
-processor spent. Originals in CUDA, Triton or C++ were read and not run. A tick says that nothing was found.
+all and of each input, and second derivatives in float64 at random points; dtypes of results in four dtypes; results
+that are not finite where the true ones are, in float32 up to 1e4; inputs and cotangents that are changed, and a second
+backward pass that differs from the first. Times are medians of 15 passes of each in turn, in one process, by the time
+that the processor spent; a ratio moves by a quarter from run to run. Originals in CUDA, Triton or C++ were not run. A
+tick says that nothing was found.
 
 """
 COLUMNS = ("operation", "stands for", "lines: original", "spec", "module", "what the original gets wrong", "error")
@@ -74,7 +77,8 @@ def summary(operations: Mapping[str, Any]) -> str:
     kinds = dict.fromkeys(kind for facts in ran for kind in facts.get("wrong", {}))
     counts = ", ".join(f"{kind} {sum(kind in facts.get('wrong', {}) for facts in ran)}" for kind in kinds)
     faulty = sum(bool(facts.get("wrong")) for facts in ran)
-    return f"There are {len(operations)} operations; of {len(ran)} originals that were run {faulty} get something wrong: {counts}."
+    of_all = f"{faulty} of {len(ran)} originals that were run are wrong somewhere"
+    return f"There are {len(operations)} operations; {of_all}: {counts}."
 
 
 def row(path: Path, facts: Mapping[str, Any], folder: Path) -> tuple[str, ...]:
@@ -85,7 +89,7 @@ def row(path: Path, facts: Mapping[str, Any], folder: Path) -> tuple[str, ...]:
     if "not run" in facts:
         wrong = f"not run: {facts['not run']}"
     subject = subject_of(spec, folder)
-    plain = kept(subject, composite(subject, subject.settings[0]), facts["shapes"])
+    plain = None if subject.overridden else kept(subject, composite(subject, subject.settings[0]), facts["shapes"])
     ours = kept(subject, bound(subject.call, subject.settings[0]), facts["shapes"])
     return (
         f"`{spec.op}`: {(spec.summary or '').rstrip('.')}",

@@ -171,10 +171,12 @@ def _native(program: Program) -> Iterator[str]:
 
 
 def _notes(subjects: list[tuple[str, Choice]]) -> Iterator[str]:
+    wide = [subject for subject, choice in subjects if choice.chosen.wide]
+    if wide:
+        told = f"{', '.join(wide)} {'is' if len(wide) == 1 else 'are'} computed in float64"
+        yield f"{told}: no form is accurate in float32; that takes about twice as long"
     for subject, choice in subjects:
         best = choice.chosen
-        if best.wide:
-            yield f"{subject} is computed in float64: no form is accurate in float32; that takes about twice as long"
         if best.float32.nonfinite or best.float64.nonfinite:
             yield f"{subject} is not finite at some points where the true value is"
         if best.float32.ulp > _ACCURATE:

@@ -5,9 +5,9 @@
     quadrant = where(x > 0, 1, 0) + where(y > 0, 2, 0)
 
     dradius/dx = x / hypot(x, y)
-    dangle/dx  = -y / hypot(x, y)**2
+    dangle/dx  = -y / where(hypot(x, y) == 0, 1, hypot(x, y))**2
     dradius/dy = y / hypot(x, y)
-    dangle/dy  = x / hypot(x, y)**2
+    dangle/dy  = x / where(hypot(x, y) == 0, 1, hypot(x, y))**2
 
 Residuals: x and y; and hypot(x, y), which is recomputed where backward is differentiated.
 Float32: value within 0.5 ulp, derivatives within 1.6 ulp (beyond the conditioning of the
@@ -72,12 +72,14 @@ class TwoResultsFunction(Function):
         grad_x = grad_y = None
         if needs_x and grad_radius is not None:
             grad_x = rt.accumulate(ctx, 0, grad_x, grad_radius * x / radius)
+        if grad_angle is not None:
+            chosen = torch.where(radius == 0, 1, radius)
         if needs_x and grad_angle is not None:
-            grad_x = rt.accumulate(ctx, 0, grad_x, -(grad_angle * y / radius / radius))
+            grad_x = rt.accumulate(ctx, 0, grad_x, -(grad_angle * y / chosen / chosen))
         if needs_y and grad_radius is not None:
             grad_y = rt.accumulate(ctx, 1, grad_y, grad_radius * y / radius)
         if needs_y and grad_angle is not None:
-            grad_y = rt.accumulate(ctx, 1, grad_y, grad_angle * x / radius / radius)
+            grad_y = rt.accumulate(ctx, 1, grad_y, grad_angle * x / chosen / chosen)
         return rt.fit(ctx, 0, grad_x), rt.fit(ctx, 1, grad_y)
 
     @staticmethod
@@ -90,10 +92,12 @@ class TwoResultsFunction(Function):
             length = torch.hypot(x, y)
             if tangent_x is not None:
                 tangent_radius += tangent_x * x / length
-                tangent_angle += -(tangent_x * y / length / length)
+            chosen = torch.where(length == 0, 1, length)
+            if tangent_x is not None:
+                tangent_angle += -(tangent_x * y / chosen / chosen)
             if tangent_y is not None:
                 tangent_radius += tangent_y * y / length
-                tangent_angle += tangent_y * x / length / length
+                tangent_angle += tangent_y * x / chosen / chosen
             return tangent_radius.result(), tangent_angle.result(), None
 
 

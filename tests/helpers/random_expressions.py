@@ -46,11 +46,13 @@ def inside(name: str, argument: Expr) -> Expr:
     low, high = FUNCTIONS[name].domain
     if name == "acosh":
         return 1 + make("hypot", argument, ex.HALF) if not argument.is_static else 1 + argument**2
+    if (low, high) == (0, 1):
+        return make("sigmoid", argument)
     if low == 0:
         return ex.HALF + argument**2
     if (low, high) == (-1, 1):
         return ex.num(Fraction(9, 10)) * make("tanh", argument)
-    return make("abs", argument) if low == -1 else argument
+    return make("abs", argument) if -1 <= low < 0 else argument
 
 
 @st.composite

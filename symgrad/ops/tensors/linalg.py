@@ -204,7 +204,14 @@ ROWS = (
     ),
 )
 
+BY_AUTOGRAD = {  # for composites: torch's own determinants lose terms of their derivatives in nested forward mode
+    "det": lambda x: make("det_by_autograd", x),
+    "logdet": lambda x: make("log", make("det_by_autograd", x)),
+    "logabsdet": lambda x: make("log", make("abs", make("det_by_autograd", x))),
+}
+
 INTERNAL = (
+    TensorOp("det_by_autograd", torch="rt.det({0})", vjp=_det_vjp, jvp=_det_jvp, extent=_number, **_COSTLY),
     TensorOp(  # the derivative of det, finite where there is no inverse
         "cofactor",
         torch="rt.cofactor({0})",

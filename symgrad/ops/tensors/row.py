@@ -51,7 +51,7 @@ class TensorOp:
         operands: names of the tensor arguments; `optional` of the last may be absent; `variadic` repeats the last.
         attributes: the constant arguments, in PyTorch's order.
         order: the parameters in PyTorch's order, where the operands do not come first.
-        torch: format string over the operands `{0}`, `{1}`, their shapes `{shape0}`, `{shape1}`, single attributes by
+        torch: template over the operands `{0}`, `{1}`, their shapes `{shape0}`, `{shape1}`, single attributes by
             name, and `{attributes}` as keywords.
         vjp: `(node, cotangent) -> cotangents of the operands`, None for no gradient; each has its operand's shape.
         jvp: `(node, tangents) -> tangent`; a tangent has its operand's shape, or is None for zero.

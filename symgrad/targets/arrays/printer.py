@@ -7,44 +7,21 @@ from collections.abc import Callable, Mapping
 from fractions import Fraction
 
 from symgrad.analysis.integers import is_integer
-from symgrad.ir import expr as ex
 from symgrad.ir.expr import COMPARISONS, OO, Expr, split_coefficient
-from symgrad.ir.traversal import topological
-from symgrad.lower.code import (
-    Code,
-    Part,
-    added,
-    all_of,
-    any_of,
-    binary,
-    code,
-    constant,
-    fill,
-    joined,
-    keyword,
-    minus,
-    name,
-    tuple_of,
-)
-from symgrad.ops.functions import FUNCTIONS
+from symgrad.lower.code import Code, Part, binary, code, constant, fill, keyword, tuple_of
 from symgrad.ops.tensors import TENSOR_OPS, Ref, is_number, shape_only
 from symgrad.ops.tensors.extent import extent
 from symgrad.ops.tensors.shapes import shape_sources
+from symgrad.targets.arithmetic import Arithmetic
 from symgrad.targets.arrays.spelling import Spelling
-from symgrad.targets.constants import constant_name, constant_value, number
 
 __all__ = ["Printer"]
 
-_INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/", "matmul": "@"}
-_NAMED = {"pi": "math.pi", "E": "math.e", "oo": "math.inf", "nan": "math.nan"}
 
+class Printer(Arithmetic):
+    """Prints in the words of a framework; what is printed may be `differentiated` again, by the framework."""
 
-class Printer:
-    """Prints expressions; `names` are the Python names of symbols and of values computed before, or their code.
-
-    Constants that are no plain numbers are collected in `constants`, to be defined once. What is printed may be
-    `differentiated` again, by the framework.
-    """
+    size_quotient = "rt.quotient({0}, {1})"
 
     def __init__(
         self,
@@ -54,27 +31,9 @@ class Printer:
         *,
         differentiated: bool = False,
     ) -> None:
-        self.names = names
+        super().__init__(names, constants)
         self._spelling = spelling
-        self._constants = constants
         self._functions = {**spelling.functions, **(spelling.differentiated if differentiated else {})}
-
-    def __call__(self, node: Expr) -> Code:
-        """The code of an expression."""
-        if node in self.names:
-            known = self.names[node]
-            return name(known) if isinstance(known, str) else known
-        if node.op == "num":
-            return number(node["value"])
-        if node.op == "text":
-            return constant(node["value"])
-        if node.op in ("true", "false"):
-            return constant(node.op == "true")
-        if not node.symbols:
-            return self._constant(node)
-        if node.op == "count":
-            return self._count(node)
-        return self._scalar(node) if is_number(node) else self._array(node)
 
     def shape(self, like: Expr) -> Code:
         """The shape of a value: of the value itself, or of what it broadcasts from."""
@@ -88,29 +47,17 @@ class Printer:
         return [like] if like in self.names else sorted(shape_sources(like), key=lambda s: s.order)
 
     # ------------------------------------------------------------------------------------------ arrays
-    def _array(self, node: Expr) -> Code:
+    def _tensor(self, node: Expr) -> Code:
         own = _ARRAY.get(node.op)
         if own is not None:
             return own(self, node)
-        if node.op in _INFIX:
+        if node.op in self.infix:
             return self._infix(node)
         if node.op in COMPARISONS:
             return self._comparison(node)
         if node.op in TENSOR_OPS:
             return self._operation(node)
-        return code(self._functions[node.op], *map(self, node.args))
-
-    def _comparison(self, node: Expr) -> Code:
-        return code(f"{{0}} {COMPARISONS[node.op]} {{1}}", *map(self, node.args))
-
-    def _infix(self, node: Expr) -> Code:
-        return binary(_INFIX[node.op], *map(self, node.args))
-
-    def _logical(self, node: Expr) -> Code:
-        return joined("&" if node.op == "and" else "|", list(map(self, node.args)))
-
-    def _neg(self, node: Expr) -> Code:
-        return minus(self(node.args[0]))
+        return code(self._functions[node.op], *self._all(node.args))
 
     def _inner(self, node: Expr) -> Code:
         return self(node.args[0])
@@ -211,76 +158,6 @@ class Printer:
         along = extent(like).dims and not isinstance(dim, tuple)
         return code("{0}[{1}]" if along else "rt.count({0}, {1})", self.shape(like), self._attribute(dim))
 
-    # ------------------------------------------------------------------------------------------ Python scalars
-    def _scalar(self, node: Expr) -> Code:
-        """Python arithmetic on hyperparameters and sizes; sums and products of any length."""
-        own = _SCALAR.get(node.op)
-        if own is not None:
-            return own(self, node)
-        return (
-            self._comparison(node) if node.op in COMPARISONS else code(FUNCTIONS[node.op].python, *map(self, node.args))
-        )
-
-    def _scalar_sum(self, node: Expr) -> Code:
-        first, *rest = map(self, node.args)
-        for term in rest:
-            first = added(first, term)
-        return first
-
-    def _scalar_product(self, node: Expr) -> Code:
-        """Factors over divisors; sizes may be 0, and then a quotient is infinite as it is in arrays."""
-        over: list[Code] = []
-        under: list[Expr] = []
-        negative = False
-        for factor in node.args:
-            value, exponent = factor.number, factor.args[1].number if factor.op == "pow" else None
-            if value is not None:
-                negative = value < 0
-                over += [constant(abs(value.numerator))] if abs(value.numerator) != 1 else []
-                under += [ex.num(value.denominator)] if value.denominator != 1 else []
-            elif exponent is not None and exponent < 0:
-                under.append(ex.make_power(factor.args[0], ex.num(-exponent)))
-            else:
-                over.append(self(factor))
-        over = over or [constant(1)]
-        if negative:
-            over[0] = minus(over[0])
-        return self._quotient(joined("*", over), under) if under else joined("*", over)
-
-    def _quotient(self, over: Code, under: list[Expr]) -> Code:
-        template = "rt.quotient({0}, {1})" if any(map(_has_size, under)) else "{0} / {1}"
-        return code(template, over, joined("*", list(map(self, under))))
-
-    def _scalar_division(self, node: Expr) -> Code:
-        return self._quotient(self(node.args[0]), [node.args[1]])
-
-    def _scalar_power(self, node: Expr) -> Code:
-        base, exponent = node.args
-        if exponent.number == Fraction(1, 2):
-            return code("math.sqrt({0})", self(base))
-        if exponent.number is not None and exponent.number < 0:
-            return self._quotient(constant(1), [ex.make_power(base, ex.num(-exponent.number))])
-        return binary("**", self(base), self(exponent))
-
-    def _constant(self, node: Expr) -> Code:
-        """A constant expression: pi and the like by name, others defined once at the top of the module."""
-        if node.op == "const":
-            return code(_NAMED[node["name"]])
-        value = constant_value(node)
-        if value is None:  # beyond every float
-            return self._scalar(node)
-        if value == int(value) and abs(value) < 1e6:
-            return constant(int(value))
-        if value < 0:
-            return minus(self._constant(-node))
-        if node not in self._constants:
-            self._constants[node] = constant_name(node, self._constants.values())
-        return name(self._constants[node])
-
-
-def _has_size(number: Expr) -> bool:
-    return any(n.op == "count" for n in topological(number))
-
 
 def _is_whole(number: Expr) -> bool:
     """Whether a Python number is perhaps an int."""
@@ -290,22 +167,11 @@ def _is_whole(number: Expr) -> bool:
 _ARRAY: dict[str, Callable[[Printer, Expr], Code]] = {
     "and": Printer._logical,
     "or": Printer._logical,
-    "not": lambda printer, node: code("~{0}", printer(node.args[0])),
+    "not": Printer._not,
+    "count": Printer._count,
     "neg": Printer._neg,
     "where": Printer._where,
     "pow": Printer._pow,
     "clamp": Printer._clamp,
     **dict.fromkeys(("held", "floated", "boundary"), Printer._inner),
-}
-_SCALAR: dict[str, Callable[[Printer, Expr], Code]] = {
-    "where": lambda printer, node: code("{1} if {0} else {2}", *map(printer, node.args)),
-    "and": lambda printer, node: all_of(list(map(printer, node.args))),
-    "or": lambda printer, node: any_of(list(map(printer, node.args))),
-    "not": lambda printer, node: code("not {0}", printer(node.args[0])),
-    "add": Printer._scalar_sum,
-    "mul": Printer._scalar_product,
-    "pow": Printer._scalar_power,
-    "sub": Printer._infix,
-    "div": Printer._scalar_division,
-    "neg": Printer._neg,
 }

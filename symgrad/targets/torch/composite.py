@@ -17,7 +17,7 @@ from symgrad.lower.program import Program, returned
 from symgrad.lower.python import lines
 from symgrad.lower.schedule import Scope, Target, statements
 from symgrad.ops.functions import BY_AUTOGRAD
-from symgrad.ops.tensors import is_index
+from symgrad.ops.tensors import is_index, linalg
 from symgrad.targets.constants import constant_value
 from symgrad.targets.torch.dtypes import cast
 from symgrad.targets.torch.layout import Layout
@@ -46,9 +46,12 @@ def _differentiable(form: Expr) -> Expr:
 
     def visit(node: Expr) -> Expr:
         row = BY_AUTOGRAD.get(node.op)
+        if node.op in linalg.BY_AUTOGRAD:
+            return linalg.BY_AUTOGRAD[node.op](*node.args)
         return make(row.name, *node.args) if row is not None and node.tensors else node
 
-    return transform(form, visit) if any(node.op in BY_AUTOGRAD for node in topological(form)) else form
+    known = BY_AUTOGRAD.keys() | linalg.BY_AUTOGRAD.keys()
+    return transform(form, visit) if any(node.op in known for node in topological(form)) else form
 
 
 def load_composite(operation: Operation) -> Callable[..., Any]:

@@ -9,39 +9,26 @@ from fractions import Fraction
 from symgrad.analysis.integers import is_integer, is_whole_tensor
 from symgrad.ir.expr import COMPARISONS, ONE, OO, ZERO, Expr
 from symgrad.ir.traversal import topological
-from symgrad.lower.code import (
-    Code,
-    added,
-    all_of,
-    any_of,
-    binary,
-    chained,
-    code,
-    constant,
-    joined,
-    keyword,
-    minus,
-    name,
-    source,
-)
+from symgrad.lower.code import Code, binary, chained, code, keyword
 from symgrad.ops.functions import BY_AUTOGRAD, FUNCTIONS
 from symgrad.ops.tensors import TENSOR_OPS, is_number
-from symgrad.targets.constants import constant_name, constant_value, number
+from symgrad.targets.arithmetic import Arithmetic, has_size
 from symgrad.targets.exactness import is_exact, is_power_of_two
 from symgrad.targets.torch.dtypes import lender
 from symgrad.targets.torch.fusions import SPELLING
 from symgrad.targets.torch.operations import print_operation
 
-INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/", "matmul": "@"}
+INFIX = Arithmetic.infix
 
 
-class Printer:
-    """Prints expressions; `names` gives the Python names of symbols and of values computed before, or their code.
+class Printer(Arithmetic):
+    """Prints torch; `shapes` and `dtypes` are the shapes and dtypes of values that are not in scope themselves.
 
-    Constants that are not plain numbers are collected in `constants`, to be defined once; `shapes` and `dtypes` are
-    the shapes and dtypes of values that are not in scope themselves. Where autograd may differentiate what is printed,
-    it is `differentiable`: functions of which torch knows no derivative are written with one.
+    Where autograd may differentiate what is printed, it is `differentiable`: functions of which torch knows no
+    derivative are written with one.
     """
+
+    size_quotient = "rt.size_quotient({0}, {1})"
 
     def __init__(
         self,
@@ -52,30 +39,10 @@ class Printer:
         *,
         differentiable: bool = False,
     ) -> None:
+        super().__init__(names, constants if constants is not None else {})
         self.differentiable = differentiable
-        self.names = names
         self.shapes = shapes or {}
         self.dtypes = dtypes or {}
-        self.constants = constants if constants is not None else {}
-
-    def __call__(self, node: Expr) -> Code:
-        """The code of an expression."""
-        if node in self.names:
-            known = self.names[node]
-            return name(known) if isinstance(known, str) else known
-        if node.op == "num":
-            return number(node["value"])
-        if node.op == "text":
-            return constant(node["value"])
-        if node.op in ("true", "false"):
-            return constant(node.op == "true")
-        if not node.symbols:
-            return self._constant(node)
-        return self._scalar(node) if is_number(node) and node.op != "count" else self._tensor(node)
-
-    def text(self, node: Expr) -> str:
-        """The source of an expression."""
-        return source(self(node))
 
     def anew(self, names: Mapping[Expr, str | Code]) -> Printer:
         """A printer in a scope of its own."""
@@ -127,18 +94,6 @@ class Printer:
             left, right = sorted(node.args, key=lambda a: a.order)
         free = is_power_of_two(left) and not _mixes(right) if node.op == "mul" else node.op == "add"
         return (chained if free else binary)(INFIX[node.op], self(left), self(right))
-
-    def _comparison(self, node: Expr) -> Code:
-        return code(f"{{0}} {COMPARISONS[node.op]} {{1}}", *map(self, node.args))
-
-    def _logical(self, node: Expr) -> Code:
-        return joined("&" if node.op == "and" else "|", list(map(self, node.args)))
-
-    def _not(self, node: Expr) -> Code:
-        return code("~{0}", self(node.args[0]))
-
-    def _neg(self, node: Expr) -> Code:
-        return minus(self(node.args[0]))
 
     def _where(self, node: Expr) -> Code:
         condition, then, otherwise = node.args
@@ -239,88 +194,10 @@ class Printer:
         return code(f"torch.clamp({{0}}, {bound}={{1}})", self(tensor), self(static[0]))
 
     # ------------------------------------------------------------------------------------------ Python scalars
-    def _scalar(self, node: Expr) -> Code:
-        """Python arithmetic on hyperparameters; sums and products of any length."""
-        own = _SCALAR.get(node.op)
-        if own is not None:
-            return own(self, node)
-        if node.op in COMPARISONS:
-            return self._comparison(node)
-        sized = node.op == "log" and _has_size(node)
-        return code("rt.log_of_size({0})" if sized else FUNCTIONS[node.op].python, *map(self, node.args))
-
-    def _scalar_division(self, node: Expr) -> Code:
-        if _has_size(node.args[1]):
-            return self._size_quotient(*map(self, node.args))
-        return self._infix(node)
-
-    def _size_quotient(self, over: Code, under: Code) -> Code:
-        """A quotient of Python numbers by a size, which may be 0."""
-        return code("rt.size_quotient({0}, {1})", over, under)
-
-    def _scalar_sum(self, node: Expr) -> Code:
-        first, *rest = map(self, node.args)
-        for term in rest:
-            first = added(first, term)
-        return first
-
-    def _scalar_product(self, node: Expr) -> Code:
-        over: list[Code] = []
-        under: list[Code] = []
-        negative = False
-        for factor in node.args:
-            value, exponent = factor.number, factor.args[1].number if factor.op == "pow" else None
-            if value is not None:
-                negative = value < 0
-                if abs(value.numerator) != 1:
-                    over.append(constant(abs(value.numerator)))
-                if value.denominator != 1:
-                    under.append(constant(value.denominator))
-            elif exponent is not None and exponent < 0:
-                under.append(self._inverse_power(factor))
-            else:
-                over.append(self(factor))
-        over = over or [constant(1)]
-        if negative:
-            over[0] = minus(over[0])
-        return binary("/", joined("*", over), joined("*", under)) if under else joined("*", over)
-
-    def _inverse_power(self, factor: Expr) -> Code:
-        """What 1 is divided by to give a power with a negative exponent."""
-        base, exponent = factor.args
-        assert exponent.number is not None
-        return self(base) if exponent.number == -1 else binary("**", self(base), number(-exponent.number))
-
-    def _scalar_power(self, node: Expr) -> Code:
-        base, exponent = node.args
-        if exponent.number == Fraction(1, 2):
-            return code("math.sqrt({0})", self(base))
-        if exponent.number is not None and exponent.number < 0:
-            under = self._inverse_power(node)
-            return self._size_quotient(constant(1), under) if _has_size(base) else code("1 / {0}", under)
-        return binary("**", self(base), self(exponent))
-
-    def _constant(self, node: Expr) -> Code:
-        """A constant expression: pi and the like by name, others defined once at the top of the module."""
-        if node.op == "const" and node["name"] in _CONSTANTS:
-            return code(_CONSTANTS[node["name"]])
-        value = constant_value(node)
-        if value is None:  # beyond every float: Python says so, or overflows as it should
-            return self._scalar(node)
-        if value == int(value) and abs(value) < 1e6:
-            return constant(int(value))
-        if value < 0:
-            return minus(self._constant(-node))
-        if node not in self.constants:
-            self.constants[node] = constant_name(node, self.constants.values())
-        return name(self.constants[node])
-
-
-_CONSTANTS = {"pi": "math.pi", "E": "math.e", "oo": "math.inf", "nan": "math.nan"}
-
-
-def _has_size(number: Expr) -> bool:
-    return number.op != "maximum" and any(n.op == "count" for n in topological(number))  # a least size is none of 0
+    def _function(self, node: Expr) -> Code:
+        if node.op == "log" and has_size(node):
+            return code("rt.log_of_size({0})", self(node.args[0]))
+        return super()._function(node)
 
 
 def _mixes(product: Expr) -> bool:
@@ -354,16 +231,4 @@ _TENSOR: dict[str, Callable[[Printer, Expr], Code]] = {
     "clamp": Printer._clamp,
     "maximum": Printer._extremum,
     "minimum": Printer._extremum,
-}
-_SCALAR: dict[str, Callable[[Printer, Expr], Code]] = {
-    "where": Printer._conditional,
-    "and": lambda printer, node: all_of(list(map(printer, node.args))),
-    "or": lambda printer, node: any_of(list(map(printer, node.args))),
-    "not": lambda printer, node: code("not {0}", printer(node.args[0])),
-    "add": Printer._scalar_sum,
-    "mul": Printer._scalar_product,
-    "pow": Printer._scalar_power,
-    "div": Printer._scalar_division,
-    "sub": Printer._infix,  # of sizes, which are lowered like tensors
-    "neg": Printer._neg,
 }

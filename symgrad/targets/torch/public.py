@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from symgrad.ir.traversal import topological
 from symgrad.spec.model import Hyperparameter, Tensor
 from symgrad.targets.literals import literal, quoted
 from symgrad.targets.torch.dispatch import is_nonlinear, reads_overwritten, written_over
@@ -58,8 +59,16 @@ def tensor_type(tensor: Tensor, layout: Layout) -> str:
     return " | ".join(parts)
 
 
-def hyperparameter_type(h: Hyperparameter) -> str:
+def seeds(layout: Layout) -> frozenset[str]:
+    """The hyperparameters that determine what is drawn: a generator may be given for one."""
+    nodes = topological(*(f for v in layout.variants for f in v.formulas.values()))
+    return frozenset(s.name for n in nodes if n.op == "random_bits" for s in n.args[1].symbols if s["kind"] == "int")
+
+
+def hyperparameter_type(h: Hyperparameter, is_seed: bool = False) -> str:
     """The annotation of a hyperparameter."""
+    if is_seed:
+        return "int | torch.Generator"
     if h.type == "str" and h.choices:
         return f"Literal[{', '.join(literal(c) for c in h.choices)}]"
     return h.type
@@ -81,7 +90,7 @@ def signature(layout: Layout, overwritten: str | None = None) -> str:
             parts.append("*")
         optional = optional or h.default is not None
         default = "" if h.default is None else f" = {literal(h.default)}"
-        parts.append(f"{h.name}: {hyperparameter_type(h)}{default}")
+        parts.append(f"{h.name}: {hyperparameter_type(h, h.name in seeds(layout))}{default}")
     return ", ".join(parts)
 
 
@@ -192,7 +201,7 @@ def _body(layout: Layout, op: str, overwritten: str | None, names: Mapping[str, 
             check = "integral" if t.dtype == "int" else "boolean"
             lines.append(f'rt.{check}("{op}", "{t.name}", {names[t.name]})')
     for h in layout.spec.hyperparameters:
-        lines += _hyperparameter_checks(h, op, names[h.name])
+        lines += _hyperparameter_checks(h, op, names[h.name], h.name in seeds(layout))
     if shapes := shape_check(layout, names):
         lines += [f"if not {shapes.condition}:", f'    rt.refuse_shapes("{op}", {", ".join(shapes.declared)})']
     told = {local: name for name, local in names.items()}
@@ -231,8 +240,10 @@ def _tensor_checks(layout: Layout, op: str, names: Mapping[str, str]) -> list[st
     return [f"{', '.join(local)} = rt.tensors({told}, {given})"]
 
 
-def _hyperparameter_checks(h: Hyperparameter, op: str, name: str) -> list[str]:
+def _hyperparameter_checks(h: Hyperparameter, op: str, name: str, is_seed: bool) -> list[str]:
     lines = [f'{name} = rt.hyperparameter("{op}", "{h.name}", {name}, {h.type})']
+    if is_seed:
+        lines = [f'{name} = rt.seed("{op}", "{h.name}", {name})']
     if h.choices:
         text = listed([str(c) for c in h.choices]).replace(" and ", " or ")
         text = quoted(text)[1:-1].replace("{", "{{").replace("}", "}}")  # inside of an f-string

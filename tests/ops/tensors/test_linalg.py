@@ -13,6 +13,7 @@ from derivatives import check, evaluate, rand
 from symgrad.differentiate.modes import jvp
 from symgrad.ir.expr import symbol
 from symgrad.parse import FormulaError, parse_expression
+from symgrad.targets.torch.runtime import _runtime as rt
 
 CALLS: dict[str, Callable[..., Any]] = {
     "inverse(x)": torch.linalg.inv,
@@ -84,3 +85,14 @@ def test_a_determinant_has_its_gradient_at_singular_matrices(matrix: list[list[f
     torch.testing.assert_close(found, right, rtol=1e-12, atol=1e-12)
     pushed = torch.func.jvp(op.function, (x.detach(),), (torch.ones_like(x),))[1]
     torch.testing.assert_close(pushed, right.sum(), rtol=1e-12, atol=1e-12)
+
+
+def test_forward_mode_over_forward_mode_is_right_where_torchs_determinant_is_not() -> None:
+    op = compiled_text("{op: f, tensors: {x: {shape: [n, n]}}, outputs: {y: det(x)}}")
+    torch.manual_seed(0)
+    x = rand(2, 2)
+    right = torch.zeros(2, 2, 2, 2, dtype=torch.float64)
+    right[0, 0, 1, 1] = right[1, 1, 0, 0] = 1
+    right[0, 1, 1, 0] = right[1, 0, 0, 1] = -1
+    torch.testing.assert_close(torch.func.jacfwd(torch.func.jacfwd(op.function))(x), right)
+    torch.testing.assert_close(torch.func.jacfwd(torch.func.jacfwd(rt.det))(x), right)

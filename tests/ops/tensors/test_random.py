@@ -55,6 +55,16 @@ def test_backward_draws_again_what_forward_drew_and_keeps_nothing_of_it() -> Non
     assert not torch.equal(op.function(x, w, seed=8), y)
 
 
+def test_a_generator_draws_a_seed_for_each_call() -> None:
+    op = compiled_text(DROPOUT)
+    x, w = torch.ones(500), torch.ones(500)
+    first, second = (op.function(x, w, seed=g) for g in [torch.Generator().manual_seed(1)] * 2)
+    assert not torch.equal(first, second)
+    assert torch.equal(first, op.function(x, w, seed=torch.Generator().manual_seed(1)))
+    with pytest.raises(TypeError, match="seed must be of type int"):
+        op.function(x, w, seed=1.5)
+
+
 def test_a_seed_that_is_a_tensor_may_differ_along_a_batch() -> None:
     spec = "{op: f, tensors: {x: , seed: {dtype: int, shape: []}}, outputs: {y: 'x + uniform(x, seed)'}}"
     op = compiled_text(spec)

@@ -138,6 +138,13 @@ def hyperparameter(op: str, name: str, value: Any, kind: type) -> Any:
     raise TypeError(f"{op}: {name} must be of type {kind.__name__}, not {value!r}")
 
 
+def seed(op: str, name: str, value: Any) -> Any:
+    """Return a seed: a number as it is, or one that a generator draws. Raises TypeError for another type."""
+    if isinstance(value, torch.Generator):
+        return int(torch.randint(2**62, (), generator=value, device=value.device))
+    return hyperparameter(op, name, value, int)
+
+
 def rank(value: Any) -> int:
     """Return the number of dimensions of a tensor."""
     count: int = value.dim()
@@ -859,6 +866,17 @@ def scan_back(decay: Tensor, x: Tensor, dim: int) -> Tensor:
     return scan(shift(decay, dim, -1).flip(dim), x.flip(dim), dim).flip(dim)
 
 
+def det(x: Tensor) -> Tensor:
+    """Return the determinant; torch's own loses terms of its derivatives in nested forward mode."""
+    factors, order = torch.linalg.lu_factor_ex(x)[:2]
+    return _of_pivots(factors.diagonal(dim1=-2, dim2=-1), order)
+
+
+def _of_pivots(pivots: Tensor, order: Tensor) -> Tensor:
+    places = torch.arange(1, pivots.shape[-1] + 1, device=pivots.device)
+    return pivots.prod(-1) * (1 - 2 * ((order != places).sum(-1) % 2))
+
+
 def cofactor(x: Tensor) -> Tensor:
     """Return the derivative of ``det``, of matrices without an inverse too.
 
@@ -868,14 +886,12 @@ def cofactor(x: Tensor) -> Tensor:
         return torch.zeros_like(x)
     factors, order = torch.linalg.lu_factor_ex(x)[:2]
     pivots = factors.diagonal(dim1=-2, dim2=-1)
-    largest = factors.detach().abs().amax((-2, -1)).unsqueeze(-1)
+    largest = factors.abs().amax((-2, -1)).unsqueeze(-1)
     least = torch.finfo(x.dtype).eps * torch.where(largest == 0, 1, largest)
-    raised = torch.where(pivots.abs() < least, torch.where(pivots < 0, -least, least), pivots)
-    swaps = (order != torch.arange(1, x.shape[-1] + 1, device=x.device)).sum(-1)
-    size = raised.prod(-1) * (1 - 2 * (swaps % 2))
-    unit = torch.eye(x.shape[-1], dtype=x.dtype, device=x.device).expand(x.shape)
-    inverse = torch.linalg.lu_solve(factors + torch.diag_embed(raised - pivots), order, unit)
-    return size[..., None, None] * inverse.mT
+    missing = torch.where(pivots.abs() < least, torch.where(pivots < 0, -least, least) - pivots, 0)
+    permutation, lower, _ = torch.lu_unpack(factors, order)
+    close = x + permutation @ (lower * missing.unsqueeze(-2))
+    return _of_pivots(pivots + missing, order)[..., None, None] * torch.linalg.inv(close).mT
 
 
 _GOLDEN, _FIRST, _SECOND = -0x61C8864680B583EB, -0x40A7B892E31B1A47, -0x6B2FB644ECCEEE15  # as signed integers
