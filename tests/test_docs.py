@@ -17,7 +17,8 @@ from click.testing import CliRunner
 
 import symgrad
 from symgrad.cli import main
-from symgrad.cli.functions import markdown
+from symgrad.cli.functions import entries, markdown
+from symgrad.ops.functions import FUNCTIONS
 from symgrad.spec import parse_spec
 
 ROOT = Path(__file__).parent.parent
@@ -103,7 +104,20 @@ def functions() -> str:
     return f"# Functions\n\n{told}\n\n{markdown()}"
 
 
-@pytest.mark.parametrize(("name", "make"), [("command-line", command_line), ("functions", functions)])
+def language() -> str:
+    """The page of the language, with the words that there are."""
+    text = (DOCS / "reference" / "language.md").read_text(encoding="utf-8")
+    before, mark, after = re.split(r"(<!-- words: .* -->\n)", text)
+    names = [entry.name for entry in entries() if not entry.signature.startswith("x.")]
+    of_elements = " ".join(name for name in names if name in FUNCTIONS)
+    of_tensors = " ".join(name for name in names if name not in FUNCTIONS)
+    table = f"\n| | |\n| --- | --- |\n| of elements | `{of_elements}` |\n| of whole tensors | `{of_tensors}` |\n"
+    return before + mark + table + "\n" + after[after.index("A function may be written") :]
+
+
+@pytest.mark.parametrize(
+    ("name", "make"), [("command-line", command_line), ("functions", functions), ("language", language)]
+)
 def test_pages_of_tables_are_up_to_date(name, make, update: bool) -> None:
     """`pytest tests/test_docs.py --update` writes them."""
     page = DOCS / "reference" / f"{name}.md"

@@ -1,13 +1,15 @@
-"""Holding a generated module to its formula: values and derivatives, of eager bodies and of passes, at chosen points."""
+"""Holding a module to its formula: values and derivatives, of eager bodies and of passes, at chosen points."""
 
 from __future__ import annotations
 
 import contextlib
+import math
 import random
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import ModuleType
@@ -30,6 +32,7 @@ from symgrad.compiler.compile import compile_operation
 from symgrad.compiler.operation import Operation, leaves
 from symgrad.importing import import_generated
 from symgrad.ir.expr import Expr
+from symgrad.ir.traversal import forget_nodes
 from symgrad.parse import parse_formulas
 from symgrad.targets.cpp.language import CPP
 from symgrad.targets.fused.binding import Fused, fused
@@ -48,7 +51,8 @@ _EDGES = (
 )
 _SHAPES = ((6, 7), (3, 17), (5, 1), (1, 4))  # of rows
 _SECOND = 8  # one formula of so many has passes of second derivatives
-_COTANGENT = 0.5, 1.5
+_COTANGENT, _SECOND_COTANGENT, _TANGENT = (0.5, 1.5), (1.25, 0.25), (0.75, 1.25)  # first and last
+_BITS = 1000
 _MOST_ASKED = 4  # points at which the truth is asked for
 
 
@@ -86,6 +90,7 @@ class Made:
 
     def __init__(self, drawn: Drawn, folder: Path, *, draft: bool) -> None:
         self.drawn, self.draft = drawn, draft
+        forget_nodes()
         spec = drawn.spec.with_kernels()
         if drawn.seed % _SECOND:  # second derivatives take most of the time
             spec = replace(spec, options=replace(spec.options, kernels="auto"))
@@ -95,10 +100,9 @@ class Made:
             self.layout = Layout(self.operation)
             self.passes: Fused = fused(self.layout, (CPP,))
         module = render_module(self.operation, self.passes if self.passes.files else None)
-        files = {f"{drawn.op}.py": module, **self.passes.files, **self.passes.shared}
-        for name, text in {**shared_files(module, kernels=bool(self.passes.files)), **files}.items():
-            if not (folder / name).exists() or name in files:
-                (folder / name).write_text(text, encoding="utf-8")
+        files = {f"{drawn.op}.py": module.text, **self.passes.files}
+        for name, text in {**shared_files(module.reads), **self.passes.shared, **files}.items():
+            (folder / name).write_text(text, encoding="utf-8")
         self.module: ModuleType = import_generated(folder / f"{drawn.op}.py")
         self.function: Callable[..., Any] = getattr(self.module, drawn.op)
         self.composite = load_composite(self.operation)
@@ -181,7 +185,7 @@ def _results(function: Any, case: _Case, numbers: Sequence[Any], tensors: Sequen
         given = _spread(y, *_COTANGENT).requires_grad_(case.more)
         grads = torch.autograd.grad(y, wanted, given, create_graph=case.more, allow_unused=True)
         found |= {f"gradient {n}": _or_zeros(g, t) for n, g, t in zip(names, grads, wanted, strict=True)}
-        linked = [(g, _spread(g, 1.25, 0.25)) for g in grads if g is not None and g.requires_grad]
+        linked = [(g, _spread(g, *_SECOND_COTANGENT)) for g in grads if g is not None and g.requires_grad]
         if linked:
             leaves_ = [*wanted, given]
             outs, cots = zip(*linked, strict=True)
@@ -189,7 +193,7 @@ def _results(function: Any, case: _Case, numbers: Sequence[Any], tensors: Sequen
             found |= {f"second {n}": _or_zeros(g, t) for n, g, t in zip([*names, "c"], second, leaves_, strict=True)}
     if case.more:
         with forward_ad.dual_level():
-            duals = [forward_ad.make_dual(t.detach(), _spread(t, 0.75, 1.25)) for t in own]
+            duals = [forward_ad.make_dual(t.detach(), _spread(t, *_TANGENT)) for t in own]
             moved = forward_ad.unpack_dual(function(*duals, *numbers)).tangent
             found["tangent"] = torch.zeros_like(found["y"]) if moved is None else moved.detach()
     return found
@@ -290,7 +294,7 @@ class _Compared:
             known = self._finite_inputs(true)
             held &= known
             held &= self.true["y"].isfinite()
-            if name.startswith("second"):  # of which nothing is promised where an input is extreme
+            if name.startswith("second") or name == "tangent":  # nothing is promised where an input is extreme
                 held &= self._near_inputs(true)
         else:  # of a row that is no number no derivative is asked
             there = self.true["y"].isfinite()
@@ -329,38 +333,55 @@ class _Compared:
         return every.expand(like.shape)
 
     def _is_true(self, name: str, got: Tensor, where: Tensor) -> bool:
-        """Whether values or gradients at points are right by arithmetic of many digits, or what is tended to."""
-        if not self.case.apart or not (name == "y" or name.startswith("gradient")):
+        """Whether results at points are right by arithmetic of many digits, or what is tended to there."""
+        if not self.case.apart:
             return False
         every = torch.broadcast_tensors(*self.case.tensors)
         for i in where.nonzero().flatten().tolist()[:_MOST_ASKED]:
-            value = self._exactly(name, {n: float(t[i]) for n, t in zip(self.made.tensors, every, strict=True)})
+            value = self._exactly(name, [float(t[i]) for t in every], i)
             if value is None:
                 return False
-            if name != "y":
-                value *= float(_spread(self.true["y"], *_COTANGENT)[i])
             spread = float(self.spreads[name][i].nan_to_num(0.0, 0.0))
             if not abs(float(got[i]) - value) <= 64 * self.info.eps * abs(value) + 16 * spread + 4 * self.info.tiny:
                 return False
         return True
 
-    def _exactly(self, name: str, inputs: dict[str, float]) -> float | None:
-        """The value of the formula at a point, or a partial of it by a difference of many digits; None if undefined."""
-        symbols = {s.name: s for s in self.made.formula.symbols}
-        numbers = {symbols[h.name]: h.default for h in self.made.drawn.spec.hyperparameters if h.name in symbols}
-        point = {symbols[n]: v for n, v in inputs.items() if n in symbols} | numbers
-        if name == "y":
-            (truth,) = Table([point], True)(self.made.formula)
+    def _exactly(self, name: str, inputs: Sequence[float], i: int) -> float | None:
+        """A result at a point, derivatives by differences of many digits; None where it is undefined."""
+        by_name = {s.name: s for s in self.made.formula.symbols}
+        numbers = {by_name[h.name]: h.default for h in self.made.drawn.spec.hyperparameters if h.name in by_name}
+        symbols = [by_name.get(n) for n in self.made.tensors]
+        like = self.true["y"]
+        given, other, tangent = (float(_spread(like, *ends)[i]) for ends in (_COTANGENT, _SECOND_COTANGENT, _TANGENT))
+        kind, _, place = name.partition(" ")
+        every = [1.0] * len(symbols)
+        one = [float(str(k) == place) for k in range(len(symbols))]
+        ways = {"y": [], "gradient": [one], "tangent": [every], "second": [every] if place == "c" else [one, every]}[
+            kind
+        ]
+        factor = {"y": 1.0, "gradient": given, "tangent": tangent, "second": other * (1 if place == "c" else given)}[
+            kind
+        ]
+        if kind == "y":
+            point = {s: v for s, v in zip(symbols, inputs, strict=True) if s is not None}
+            (truth,) = Table([point | numbers], True)(self.made.formula)
             return None if truth is None else float(truth.value)
-        symbol = symbols.get(self.made.tensors[int(name.split()[1])])
-        if symbol is None:
-            return 0.0
-        with mp.workprec(1000):
-            step = (abs(mp.mpf(point[symbol])) or mp.mpf(1)) * mp.mpf(2) ** -150
-            sides = [{**point, symbol: mp.mpf(point[symbol]) + sign * step} for sign in (1, -1)]
-            above, below = Exact(sides, 1000)(self.made.formula)
-            slope = (above - below) / (2 * step)
-            return float(slope) if mp.isfinite(slope) else None
+        with mp.workprec(_BITS):
+            steps = [(abs(mp.mpf(v)) or mp.mpf(1)) * mp.mpf(2) ** -150 for v in inputs]
+            slope = mp.mpf(0)
+            # Along each pair of variables, for steps are of the sizes of these.
+            for places in product(*([k for k, share in enumerate(way) if share] for way in ways)):
+                points, signs = [], []
+                for sides in product((1, -1), repeat=len(places)):
+                    moved = [mp.mpf(v) for v in inputs]
+                    for k, side in zip(places, sides, strict=True):
+                        moved[k] += side * steps[k]
+                    points.append({s: v for s, v in zip(symbols, moved, strict=True) if s is not None} | numbers)
+                    signs.append(math.prod(sides))
+                values = Exact(points, _BITS)(self.made.formula)
+                total = mp.fsum(sign * value for sign, value in zip(signs, values, strict=True))
+                slope += total / mp.fprod(2 * steps[k] for k in places)
+            return float(factor * slope) if mp.isfinite(slope) else None
 
     def _sentence(self, name: str, got: Tensor, true: Tensor, usual: Tensor, bad: Tensor) -> str:
         index = tuple(bad.nonzero()[0].tolist())

@@ -147,7 +147,7 @@ def _power(node: Expr, args: Sequence[_Piece], known: Mapping[Expr, _Piece]) -> 
     exponent = node.args[1].number
     if exponent is not None and exponent < 0 and 1 / power(node.args[0], -exponent) is node:
         return _product_of(Fraction(1), node, known)
-    return _raised(*node.args, known)
+    return _raised(node.args[0], node.args[1], known)
 
 
 def _raised(base: Expr, exponent: Expr, known: Mapping[Expr, _Piece]) -> _Piece:

@@ -197,6 +197,24 @@ def _others(values: list[Expr]) -> list[Expr]:
     return [ex.mul(*(v for j, v in enumerate(values) if j != k)) for k in range(len(values))]
 
 
+def _running(function: Callable[[list[Expr]], Expr]) -> Callable[[list[Expr]], list[Expr]]:
+    return lambda values: [function(values[: k + 1]) for k in range(len(values))]
+
+
+def _scan(back: bool) -> Callable[..., Any]:
+    """s[k] = a[k]*s[k-1] + b[k] along a dimension, or r[k] = b[k] + a[k+1]*r[k+1]."""
+
+    def apply(np: Any, attributes: dict[str, Any], a: Any, b: Any) -> Any:
+        a, b = (np.moveaxis(v, attributes["dim"], 0) for v in np.broadcast_arrays(a, b))
+        result = np.array(b, dtype=object)
+        count = len(result)
+        for k in reversed(range(count - 1)) if back else range(1, count):
+            result[k] = b[k] + (a[k + 1] * result[k + 1] if back else a[k] * result[k - 1])
+        return np.moveaxis(result, 0, attributes["dim"])
+
+    return apply
+
+
 def _extremum(op: str) -> Callable[[list[Expr]], Expr]:
     return lambda values: reduce(lambda a, b: make(op, a, b), values)
 
@@ -318,7 +336,8 @@ def _segments(function: Callable[[list[Expr]], Expr]) -> Callable[..., Any]:
         own = numbers(index).astype(int)
         result = np.empty((int(numbers(size)), *moved.shape[1:]), dtype=object)
         for place in np.ndindex(*result.shape):
-            values = [moved[(k, *place[1:])] for k in range(len(own)) if own[k] == place[0]]
+            spots = [(k,) + place[1:] for k in range(len(own)) if own[k] == place[0]]  # noqa: RUF005 (as above)
+            values = [moved[spot] for spot in spots]
             result[place] = function(values) if values else ex.ZERO
         return np.moveaxis(result, 0, attributes["dim"])
 
@@ -482,6 +501,11 @@ _RULES: dict[str, Callable[..., Any]] = {
     "softmax": _along(_softmax),
     "log_softmax": _along(lambda values: [v - _logsumexp(values) for v in values]),
     "cumsum": _along(_sums),
+    "cumprod": _along(_running(lambda values: ex.mul(*values))),
+    "logcumsumexp": _along(_running(_logsumexp)),
+    "scan": _scan(back=False),
+    "scan_back": _scan(back=True),
+    "shifted_from_one": _along(lambda values: [ex.ONE, *values[:-1]]),
     "cumsum_back": _along(lambda values: _sums(values[::-1])[::-1]),
     "others": _along(_others),
     "matmul": _matmul,

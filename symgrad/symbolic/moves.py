@@ -48,6 +48,16 @@ def _chunk(np: Any, attributes: Attributes, grid: Any) -> Any:
     return np.split(grid, attributes["chunks"], attributes["dim"])[attributes["index"]]
 
 
+def _shifted(np: Any, attributes: Attributes, grid: Any) -> Any:
+    """Each element one place further along a dimension, or back, and nothing where none comes from."""
+    dim, step = attributes["dim"], attributes["step"]
+    found = np.roll(grid, step, dim)
+    empty: list[Any] = [slice(None)] * grid.ndim
+    empty[dim] = 0 if step > 0 else -1
+    found[tuple(empty)] = -1
+    return found
+
+
 def _pad(np: Any, attributes: Attributes, grid: Any) -> Any:
     pad = attributes["pad"]
     for k in range(len(pad) // 2):
@@ -105,7 +115,8 @@ def _avg_pool(dims: int) -> Row:
         edges = [(0, 0)] * (grid.ndim - dims) + [(_each(padding, k),) * 2 for k in range(dims)]
         padded = np.pad(grid, edges, constant_values=-1)
         windows = np.lib.stride_tricks.sliding_window_view(padded, sizes, axis=tuple(range(-dims, 0)))
-        chosen = windows[(..., *(slice(None, None, n) for n in steps), *[slice(None)] * dims)]
+        places: tuple[Any, ...] = (..., *(slice(None, None, n) for n in steps), *[slice(None)] * dims)
+        chosen = windows[places]
         return chosen.reshape(*chosen.shape[:-dims], -1)
 
     return row
@@ -119,6 +130,7 @@ MOVES: Mapping[str, Row] = {
     "slice": _slice,
     "chunk": _chunk,
     "pad": _pad,
+    "shifted": _shifted,
     "flip": lambda np, attributes, grid: np.flip(grid, attributes["dims"]),
     "roll": lambda np, attributes, grid: np.roll(grid, attributes["shifts"], attributes["dims"]),
     "permute": lambda np, attributes, grid: np.transpose(grid, attributes["dims"]),

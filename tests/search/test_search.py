@@ -1,4 +1,4 @@
-"""The search for wrong derivatives and passes: it draws every row, sees what is wrong, and finds nothing in some seeds."""
+"""The search for wrong derivatives and passes draws every row, sees what is wrong, and finds nothing in some seeds."""
 
 from __future__ import annotations
 
@@ -94,3 +94,7 @@ def test_what_is_wrong_is_made_smaller() -> None:
     least = shrunk(drawn, lambda d: "erf(" in d.text)
     assert least.formula in ("erf(x)", "erf(w)")
     assert not least.let
+
+
+def test_a_row_is_written_whole_where_a_tensor_that_cancels_is_larger() -> None:
+    assert not outcome(Drawn(1, "rows", "x / x * mean(w, dim=-1, keepdim=True)")).wrong

@@ -13,11 +13,13 @@ _FORMS = {
     "linalg.det": torch.linalg.det,
     "logdet": torch.logdet,
     "slogdet": lambda x: torch.linalg.slogdet(x).logabsdet,
+    "solve": lambda x: torch.linalg.solve(x, x[..., :2] + 1),
+    "solve for vectors": lambda x: torch.linalg.solve(x, x[..., 0] + 1),
 }
 
 
 @pytest.mark.parametrize("name", _FORMS)
-def test_the_gradient_of_a_tangent_of_a_determinant_is_that_of_differences(name):
+def test_the_gradient_of_a_tangent_of_determinants_and_solutions_is_that_of_differences(name):
     formula = _FORMS[name]
     subject = Subject("op", formula, formula, (Input("x"),), pointwise=False)
     generator = torch.Generator().manual_seed(0)

@@ -38,7 +38,7 @@ def _hypot_partials(x: Expr, y: Expr) -> tuple[Expr, Expr]:
 
 
 def _atan2_partials(y: Expr, x: Expr) -> tuple[Expr, Expr]:
-    """x / (x**2 + y**2) and its twin, divided in two steps because the square overflows; 0 at the origin, as in torch."""
+    """x / (x**2 + y**2) and its twin, in two steps because the square overflows; 0 at the origin, as in torch."""
     length = make("hypot", x, y)
     h = where(compare("eq", length, ZERO), ONE, length)
     return x / h / h, -y / h / h

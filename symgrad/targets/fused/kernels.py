@@ -79,6 +79,8 @@ class _Passes:
                 raise Unsupported("an output of truth values")
             value = elements(form)
             results.append(_output(output, value))
+            if form.op == "expand" and results[-1].row == "kept":  # a tensor that cancels has an element for each
+                results[-1] = replace(results[-1], row="")
             formula = elements(variant.formulas[output])
             if not (results[-1].row or _is_whole(elements, variant.formulas[output])):
                 raise Unsupported("a reduction that is broadcast to a shape of its own")
