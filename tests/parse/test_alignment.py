@@ -148,7 +148,7 @@ def test_rows_with_a_name_in_common_meet_in_pairs_in_the_order_in_which_they_are
     for operator in ("-", "*", "<", "%"):
         text = f"b {operator} a" if operator != "<" else "where(b < a, 1, 0)"
         if result is None:
-            with pytest.raises(FormulaError, match="do not (align|broadcast)"):
+            with pytest.raises(FormulaError, match=r"do not (align|broadcast)"):
                 parse_expression(text, [first, second])
         else:
             assert extent(parse_expression(text, [first, second])).dims == tuple(result.split())
