@@ -28,7 +28,7 @@ def read(name: str):
 
 
 def test_what_is_tested_is_what_is_installed():
-    """`.ci/run` says where the package has to come from: from the wheel, though the sources lie beside the tests."""
+    """The workflow says where the package has to come from: from the wheel, though the sources lie beside the tests."""
     wanted = os.environ.get("SYMGRAD_INSTALLED_IN")
     assert wanted is None or Path(symgrad.__file__).is_relative_to(Path(wanted).resolve())
 
