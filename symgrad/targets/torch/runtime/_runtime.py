@@ -869,13 +869,14 @@ def scan_back(decay: Tensor, x: Tensor, dim: int) -> Tensor:
 def det(x: Tensor) -> Tensor:
     """Return the determinant; torch's own loses terms of its derivatives in nested forward mode."""
     factors, order = torch.linalg.lu_factor_ex(x)[:2]
-    pivots = factors.diagonal(dim1=-2, dim2=-1)
+    pivots: Tensor = factors.diagonal(dim1=-2, dim2=-1)
     return pivots.prod(-1) * _sign(order)
 
 
 def logabsdet(x: Tensor) -> Tensor:
     """Return the logarithm of the size of the determinant."""
-    return torch.linalg.lu_factor_ex(x).LU.diagonal(dim1=-2, dim2=-1).abs().log().sum(-1)
+    pivots: Tensor = torch.linalg.lu_factor_ex(x).LU.diagonal(dim1=-2, dim2=-1)
+    return pivots.abs().log().sum(-1)
 
 
 def logdet(x: Tensor) -> Tensor:
@@ -906,8 +907,9 @@ def cofactor(x: Tensor) -> Tensor:
     missing = torch.where(pivots.abs() < least, torch.where(pivots < 0, -least, least) - pivots, 0)
     permutation, lower, _ = torch.lu_unpack(factors, order)
     close = x + permutation @ (lower * missing.unsqueeze(-2))
-    size = (pivots + missing).prod(-1) * _sign(order)
-    return size[..., None, None] * torch.linalg.inv(close).mT
+    size: Tensor = (pivots + missing).prod(-1) * _sign(order)
+    inverse: Tensor = torch.linalg.inv(close)
+    return size[..., None, None] * inverse.mT
 
 
 _GOLDEN, _FIRST, _SECOND = -0x61C8864680B583EB, -0x40A7B892E31B1A47, -0x6B2FB644ECCEEE15  # as signed integers

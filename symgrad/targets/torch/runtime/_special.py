@@ -35,7 +35,8 @@ def _bessel_slopes(zero: Tensor, one: Tensor, x: Tensor, sign: float, turn: floa
 
 def bessel_j0(x: Tensor) -> Tensor:
     if not rt.differentiated():
-        return torch.special.bessel_j0(x)
+        plain: Tensor = torch.special.bessel_j0(x)
+        return plain
     at = x.detach()
     zero, one = torch.special.bessel_j0(at), torch.special.bessel_j1(at)
     first, second, _ = _bessel_slopes(zero, one, at, -1.0, 1.0)
@@ -44,7 +45,8 @@ def bessel_j0(x: Tensor) -> Tensor:
 
 def bessel_j1(x: Tensor) -> Tensor:
     if not rt.differentiated():
-        return torch.special.bessel_j1(x)
+        plain: Tensor = torch.special.bessel_j1(x)
+        return plain
     at = x.detach()
     zero, one = torch.special.bessel_j0(at), torch.special.bessel_j1(at)
     return _attached(x, one, *_bessel_slopes(zero, one, at, -1.0, 1.0))
@@ -52,7 +54,8 @@ def bessel_j1(x: Tensor) -> Tensor:
 
 def bessel_y0(x: Tensor) -> Tensor:
     if not rt.differentiated():
-        return torch.special.bessel_y0(x)
+        plain: Tensor = torch.special.bessel_y0(x)
+        return plain
     at = x.detach()
     zero, one = torch.special.bessel_y0(at), torch.special.bessel_y1(at)
     first, second, _ = _bessel_slopes(zero, one, at, -1.0, 1.0)
@@ -61,7 +64,8 @@ def bessel_y0(x: Tensor) -> Tensor:
 
 def bessel_y1(x: Tensor) -> Tensor:
     if not rt.differentiated():
-        return torch.special.bessel_y1(x)
+        plain: Tensor = torch.special.bessel_y1(x)
+        return plain
     at = x.detach()
     zero, one = torch.special.bessel_y0(at), torch.special.bessel_y1(at)
     return _attached(x, one, *_bessel_slopes(zero, one, at, -1.0, 1.0))
@@ -69,7 +73,8 @@ def bessel_y1(x: Tensor) -> Tensor:
 
 def modified_bessel_k0(x: Tensor) -> Tensor:
     if not rt.differentiated():
-        return torch.special.modified_bessel_k0(x)
+        plain: Tensor = torch.special.modified_bessel_k0(x)
+        return plain
     at = x.detach()
     zero, one = torch.special.modified_bessel_k0(at), torch.special.modified_bessel_k1(at)
     first, second, _ = _bessel_slopes(zero, one, at, -1.0, -1.0)
@@ -78,7 +83,8 @@ def modified_bessel_k0(x: Tensor) -> Tensor:
 
 def modified_bessel_k1(x: Tensor) -> Tensor:
     if not rt.differentiated():
-        return torch.special.modified_bessel_k1(x)
+        plain: Tensor = torch.special.modified_bessel_k1(x)
+        return plain
     at = x.detach()
     zero, one = torch.special.modified_bessel_k0(at), torch.special.modified_bessel_k1(at)
     return _attached(x, one, *_bessel_slopes(zero, one, at, -1.0, -1.0))
@@ -86,7 +92,8 @@ def modified_bessel_k1(x: Tensor) -> Tensor:
 
 def scaled_modified_bessel_k0(x: Tensor) -> Tensor:
     if not rt.differentiated():
-        return torch.special.scaled_modified_bessel_k0(x)
+        plain: Tensor = torch.special.scaled_modified_bessel_k0(x)
+        return plain
     at = x.detach()
     zero, one = torch.special.scaled_modified_bessel_k0(at), torch.special.scaled_modified_bessel_k1(at)
     first, second, _ = _bessel_slopes(zero, one, at, -1.0, -1.0)
@@ -97,7 +104,8 @@ def scaled_modified_bessel_k0(x: Tensor) -> Tensor:
 
 def scaled_modified_bessel_k1(x: Tensor) -> Tensor:
     if not rt.differentiated():
-        return torch.special.scaled_modified_bessel_k1(x)
+        plain: Tensor = torch.special.scaled_modified_bessel_k1(x)
+        return plain
     at = x.detach()
     zero, one = torch.special.scaled_modified_bessel_k0(at), torch.special.scaled_modified_bessel_k1(at)
     d1, d2, d3 = _bessel_slopes(zero, one, at, -1.0, -1.0)
