@@ -15,4 +15,4 @@ def _has(kernel: Kernel) -> bool:
     return True
 
 
-CPP = Language("C++", ".cpp", "Library", can_spell, _has, render_source, shared_files)
+CPP = Language("C++", ".cpp", "Library", can_spell, _has, render_source, shared_files, "//\n")

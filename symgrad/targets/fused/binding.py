@@ -58,7 +58,8 @@ def fused(layout: Layout, languages: Sequence[Language]) -> Fused:
             name, text = f"{layout.spec.op}{language.suffix}", language.render(layout, own_passes)
             files[name] = text
             shared |= language.shared()
-            runners.append((language.runner, name, sha256(text.encode()).hexdigest()))
+            body = text[text.index(language.start) :]
+            runners.append((language.runner, name, sha256(body.encode()).hexdigest()))
     missing = _missing(list(by_variant.values()), found, languages)
     binding = _Binding(layout, by_variant, found)
     if not files:

@@ -18,7 +18,8 @@ class Language:
 
     `runner` is the class of the runtime that runs what is in the file, `can_spell` tells whether it has a machine node,
     `has` whether it has a pass of which it can spell all nodes, and `render` writes the passes of a module. `shared`
-    gives what the files of a folder share, by file name.
+    gives what the files of a folder share, by file name. A module knows its passes by all that follows `start`; before
+    it stand lines for tools.
     """
 
     name: str
@@ -28,3 +29,4 @@ class Language:
     has: Callable[[Kernel], bool]
     render: Callable[[Layout, Sequence[Kernel]], str]
     shared: Callable[[], dict[str, str]]
+    start: str

@@ -19,4 +19,4 @@ def _has(kernel: Kernel) -> bool:
     return not reduced and not counted
 
 
-TRITON = Language("Triton", "_triton.py", "CudaLibrary", can_spell, _has, render_source, shared_files)
+TRITON = Language("Triton", "_triton.py", "CudaLibrary", can_spell, _has, render_source, shared_files, '"""')
