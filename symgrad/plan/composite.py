@@ -111,6 +111,8 @@ def _kept_by(node: Expr, varying: frozenset[Expr]) -> tuple[Expr, ...]:
         return (make(node.op.replace("values", "indices"), *node.args, **dict(node.attrs)),)
     if "p" in row.saves:
         return tuple(node.args[k] for k in TENSOR_OPS[node.op].integer)
+    if "d" in row.saves:
+        return node.args if node.args[-1] in varying else ()
     if "o" in row.saves:
         others = [(*node.args[:k], *node.args[k + 1 :]) for k in range(len(node.args))]
         return tuple(a for a, own in zip(node.args, others, strict=True) if not varying.isdisjoint(own))

@@ -73,6 +73,9 @@ UNLIKE: dict[str, Callable[[float], bool]] = {
     "zeta": lambda v: not 0 <= v <= 1e29,
     "gammainc": math.isnan,
     "gammaincc": math.isnan,
+    # torch divides first, which overflows beside a subnormal number.
+    "remainder": lambda v: 0 < abs(v) < 1e-37,
+    "fmod": lambda v: 0 < abs(v) < 1e-37,
 }
 EXACT = {"abs", "sign", "finite", "floor", "ceil", "round", "relu", "maximum", "minimum", "clamp", "heaviside"}
 

@@ -91,7 +91,7 @@ _SMOOTH = ("sigmoid", "exp", "sin", "cos", "log1p", "erf")
 
 SAMPLE = (
     *("swish", "huber", "gelu", "cauchy_loss", "softmax_rows", "power", "sort", "spatial_total_variation"),
-    *("lsq_fake_quantise", "scale_gradient", "field/rotary_pairs"),
+    *("lsq_fake_quantise", "scale_gradient", "field/nightly/rotary_pairs"),
 )
 
 

@@ -133,6 +133,7 @@ ROWS = (
         aliases=("Mod",),
         tensor_args=True,  # torch has no derivative of a number's remainder
         cost=2.0,
+        saves="d",
         sympy="Mod",
     ),
     Function(  # with the sign of x, as C has it
@@ -144,6 +145,7 @@ ROWS = (
         meaning=real.fmod,
         tensor_args=True,
         cost=2.0,
+        saves="d",
         opened=lambda a, b: a - b * make("sign", a / b) * make("floor", make("abs", a / b)),
     ),
     Function(

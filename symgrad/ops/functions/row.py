@@ -24,7 +24,8 @@ class Function:
         meaning: the value on mpmath numbers; NaN where undefined over the reals.
         aliases: other accepted spellings.
         cost: time of one eager pass over memory, in units of an addition.
-        saves: what torch's own autograd keeps: `x` the arguments, `y` the result, `m` a mask.
+        saves: what torch's own autograd keeps: `x` the arguments (`d`: if the last one has a gradient),
+            `y` the result, `m` a mask.
         domain: open bounds of the argument that may leave them (the last one, by convention).
         sample: where tests sample the arguments.
         safe: an argument at which value and derivatives are finite, for the guard of dead branches; None where
