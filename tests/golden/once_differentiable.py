@@ -9,6 +9,8 @@ Float32: value within 0.0 ulp, derivatives within 0.2 ulp (beyond the conditioni
 formula).
 """
 # pyright: reportIncompatibleMethodOverride=false, reportOperatorIssue=false, reportOptionalOperand=false
+# pyright: reportArgumentType=false, reportAssignmentType=false, reportCallIssue=false
+# pyright: reportOptionalMemberAccess=false, reportOptionalSubscript=false, reportPossiblyUnboundVariable=false
 
 from __future__ import annotations
 

@@ -8,6 +8,8 @@ Residuals: nothing.
 Float32: value within 0.0 ulp (beyond the conditioning of the formula).
 """
 # pyright: reportIncompatibleMethodOverride=false, reportOperatorIssue=false, reportOptionalOperand=false
+# pyright: reportArgumentType=false, reportAssignmentType=false, reportCallIssue=false
+# pyright: reportOptionalMemberAccess=false, reportOptionalSubscript=false, reportPossiblyUnboundVariable=false
 
 from __future__ import annotations
 

@@ -14,6 +14,8 @@ Float32: value within 0.5 ulp, derivatives within 1.6 ulp (beyond the conditioni
 formula).
 """
 # pyright: reportIncompatibleMethodOverride=false, reportOperatorIssue=false, reportOptionalOperand=false
+# pyright: reportArgumentType=false, reportAssignmentType=false, reportCallIssue=false
+# pyright: reportOptionalMemberAccess=false, reportOptionalSubscript=false, reportPossiblyUnboundVariable=false
 
 from __future__ import annotations
 

@@ -10,6 +10,8 @@ Float32: value within 0.5 ulp, derivatives within 0.3 ulp (beyond the conditioni
 formula); value evaluated in float64.
 """
 # pyright: reportIncompatibleMethodOverride=false, reportOperatorIssue=false, reportOptionalOperand=false
+# pyright: reportArgumentType=false, reportAssignmentType=false, reportCallIssue=false
+# pyright: reportOptionalMemberAccess=false, reportOptionalSubscript=false, reportPossiblyUnboundVariable=false
 
 from __future__ import annotations
 
