@@ -129,6 +129,7 @@ def test_pages_of_tables_are_up_to_date(name, make, update: bool) -> None:
 def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
     pytest.importorskip("mkdocs", reason="no mkdocs: the docs extra builds the site")
     pytest.importorskip("material", reason="no mkdocs-material")
+    pytest.importorskip("mkdocstrings", reason="no mkdocstrings")
     command = [
         sys.executable,
         "-m",
