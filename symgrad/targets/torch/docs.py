@@ -14,6 +14,8 @@ from symgrad.parse.formula import formula
 from symgrad.targets.torch.layout import Layout
 
 _WIDTH = 96
+_MOST_LINES = 30  # of derivatives, beyond which nobody reads them: backward has them step by step
+_LONGEST_RESIDUAL = 100  # characters of one that is written out
 _INDENTED = 90  # characters between the quotes of a docstring that is one line, at one level of indentation
 
 
@@ -107,7 +109,9 @@ def derivatives_text(layout: Layout) -> str:
     for path, variant in layout.operation.derivative_variants():
         rows = derivatives(variant, layout.operation.program)
         if rows:
-            blocks.append((path, _table(rows)))
+            table = _table(rows)
+            long = table.count("\n") >= _MOST_LINES
+            blocks.append((path, "The derivatives are long; backward computes them step by step." if long else table))
     if len({block for _, block in blocks}) == 1:
         return blocks[0][1]
     return "\n\n".join(f"where {' and '.join(path)}:\n{block}" if path else block for path, block in blocks)
@@ -122,11 +126,14 @@ def _residuals(layout: Layout) -> str:
         names = [formula(s.value if s.source == "input" else substitute(s.value, outputs)) for s in variant.plan.base]
         texts.append(listed(names) if names else "nothing")
     values = [s.value for variant in layout.variants for s in layout.kept(variant)]
-    kept = list(dict.fromkeys(formula(with_sizes(substitute(value, lets))) for value in values))
+    written = dict.fromkeys(formula(with_sizes(substitute(value, lets))) for value in values)
+    kept = [text for text in written if len(text) <= _LONGEST_RESIDUAL]
+    long = len(written) - len(kept)
+    kept += [f"{long} {'more' if kept else 'long'} intermediate{'s' * (long > 1)}"] if long else []
     saved = list(dict.fromkeys(text for text in texts))
     text = f"Residuals: {' or '.join(saved) if len(saved) > 1 else saved[0]}"
     if kept:
-        which = "which is" if len(kept) == 1 else "which are"
+        which = "which is" if len(written) == 1 else "which are"
         text += f"; and {listed(kept)}, {which} recomputed where backward is differentiated"
     return wrapped(text + ".")
 

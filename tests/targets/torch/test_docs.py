@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
 
 import pytest
 import torch
-from compiled import OWN_SPECS, SAMPLE, compiled, compiled_text
+from compiled import OWN_SPECS, SAMPLE, SPECS, compiled, compiled_text
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -141,3 +142,11 @@ def test_a_class_of_many_tensors_is_told_in_a_line() -> None:
         f"\nop: many\ntensors: {{{', '.join(n + ': ' for n in names)}}}\noutputs: {{y: {' * '.join(names)}}}\n"
     )
     assert item.module.ManyFunction.__doc__ == "y of many, differentiable to any order, in any mode."
+
+
+def test_derivatives_and_residuals_that_nobody_would_read_are_not_written_out() -> None:
+    item = compiled(SPECS[0].with_name("newton_schulz_inverse.yaml"))
+    docstring = ast.get_docstring(ast.parse(item.text)) or ""
+    assert "backward computes them step by step" in docstring
+    assert "intermediates, which are recomputed" in docstring
+    assert docstring.count("\n") < 25
