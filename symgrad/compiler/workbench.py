@@ -12,13 +12,13 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from symgrad.accuracy.candidates import ACCEPTABLE, Candidate, Choice, Effort
+from symgrad.accuracy.candidates import Candidate, Choice, Effort
 from symgrad.accuracy.choose import RESPELLED, choose, recognise
 from symgrad.accuracy.cost import cost
 from symgrad.accuracy.domains import within_domains
 from symgrad.accuracy.evaluate import FLOAT32, FLOAT64, Environment, Format
 from symgrad.accuracy.guards import guard
-from symgrad.accuracy.measure import Judge, Sample
+from symgrad.accuracy.measure import FAR, PRECISIONS, Judge, Sample
 from symgrad.accuracy.rewrite import Step, rewrite
 from symgrad.accuracy.sampling import ALL_REALS, sample_points
 from symgrad.differentiate.modes import is_tensor_op, partials, region_leaves
@@ -131,7 +131,8 @@ class Workbench:
         variables = len(region.tensors)
         size = sum(max(1, len(node.args)) for node in topological(region)) * (variables + 3)
         budget = _BUDGET * min(1.0, _WHOLE / (1 + len(self._memory.choices)))
-        return Judge(region, self._sample(region, max(4, min(192 + 32 * variables, int(budget) // size))))
+        sample = self._sample(region, max(4, min(192 + 32 * variables, int(budget) // size)))
+        return Judge(region, sample, PRECISIONS[self._program.spec.options.precision])
 
     def _sample(self, region: Expr, most: int) -> Sample:
         """The points for a region; regions of the same variables share them, and the values that they share there."""
@@ -139,7 +140,10 @@ class Workbench:
         key = (region.symbols, steps[-1])
         samples = self._memory.samples
         if key not in samples:
-            samples[key] = Sample(self.points(region, steps[-1]), limits=self._is_given(region))
+            large = [
+                s for s, own in self._ranges.items() if any(FAR < abs(e) < math.inf for e in (own.lower, own.upper))
+            ]
+            samples[key] = Sample(self.points(region, steps[-1]), limits=self._is_given(region), large=large)
         return samples[key]
 
     # ------------------------------------------------------------------------------------------ choosing
@@ -211,7 +215,7 @@ class Workbench:
             return False
         judge = self.judge(choice.formula)
         whole = judge.score(flat, FLOAT32, wide=True)
-        return judge.error_with_rounded(flat, value) > max(ACCEPTABLE, 2 * whole.ulp)
+        return judge.error_with_rounded(flat, value) > max(judge.precision.acceptable, 2 * whole.ulp)
 
     def remeasured(self, slope: Slope, form: Expr) -> Choice:
         """The choice with the figures of the form that is emitted, where the plan rewrote it."""

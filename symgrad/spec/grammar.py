@@ -202,6 +202,11 @@ OPTIONS = Record(
         "accumulate": Key(
             OneOf(("float32", "same")), "The type of arithmetic for half-precision inputs; same: their own."
         ),
+        "precision": Key(
+            OneOf(("auto", "strict", "fast")),
+            "How errors are judged: auto forgives what an ulp in each input would change; strict half an ulp in tensors"
+            " alone; fast never computes in float64, and takes the cheapest form that keeps most digits.",
+        ),
         "kernels": Key(
             OneOf(("auto", "all", "none"), ((True, "all"), (False, "none"))),
             "all: also write fused passes, in C++ and in Triton; auto: in C++, for calls of 65536 elements or more.",

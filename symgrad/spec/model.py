@@ -150,6 +150,7 @@ class Options:
     double_backward: bool = True
     inplace: str | None = None
     accumulate: Literal["float32", "same"] = "float32"
+    precision: Literal["auto", "strict", "fast"] = "auto"
     kernels: Literal["auto", "all", "none"] = "none"
     targets: tuple[str, ...] = ("torch",)
     library: str | None = None

@@ -210,14 +210,14 @@ def _at(
 def error_at(
     subject: Subject, promise: Accuracy, dtype: torch.dtype, point: tuple[Any, ...], way: str, device: str
 ) -> float | None:
-    """The error at a point in ulp, beyond what one ulp in each input explains; None where a way does not lead there."""
+    """The error at a point in ulp, beyond what the inputs explain; None where a way does not lead there."""
     *_, true, credit = point
     got = _quantity(subject, promise, dtype, point, way, device)
     if got is None:
         return None
     info = torch.finfo(dtype)
     spacing = math.ldexp(info.eps, max(math.frexp(true)[1], math.frexp(info.tiny)[1]) - 1)
-    explained = 2 * credit * (1.0 if dtype == torch.float32 else 2.0**-29)
+    explained = credit * (1.0 if dtype == torch.float32 else 2.0**-29)
     if abs(true) < info.tiny:
         explained += info.tiny  # results may flush to zero there
     error: float = (got.double() - true).abs().nan_to_num(math.inf, math.inf).max().item()

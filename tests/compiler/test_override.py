@@ -83,7 +83,10 @@ def test_a_gradient_that_fits_its_tensor_in_no_way_is_a_mistake() -> None:
 
 
 def test_forward_mode_is_as_stable_as_the_gradient() -> None:
-    item = compiled_text("{op: f, tensors: {x: }, outputs: {y: sign(x)}, gradients: {x: grad_y * x / (1 + x**2)}}")
+    item = compiled_text(
+        "{op: f, tensors: {x: }, outputs: {y: sign(x)}, gradients: {x: grad_y * x / (1 + x**2)},"
+        " options: {precision: strict}}"
+    )
     x = torch.tensor([2.0, 1e25])  # of which the square overflows
     pushed = jvp(item.function, (x,), (torch.ones(2),))[1]
     torch.testing.assert_close(pushed, torch.tensor([0.4, 1e-25]), rtol=1e-5, atol=0)
