@@ -345,10 +345,10 @@ def explain(specs: tuple[Path, ...], latex: bool, prove: bool, targets: tuple[st
 def prove(specs: tuple[Path, ...], targets: tuple[str, ...], jobs: int | None) -> int:
     """Prove the values and derivatives of every SPEC.
 
-    SymPy differentiates each formula as written; that the emitted form is equal is proven in a field of
-    rational functions, else compared to 50 digits at many points. One line for each value, gradient, tangent and
-    given gradient; the exit status is 1 if one is refuted. For JAX and MLX alone there are no gradients to prove:
-    they make them of the tangents, by transposition.
+    A differential field, and SymPy for the functions in it, differentiate each formula as written, not symgrad's
+    rules; that the emitted form is equal is proven in that field of rational functions, else compared to 50 digits at
+    many points. One line for each value, gradient, tangent and given gradient; the exit status is 1 if one is refuted.
+    For JAX and MLX alone there are no gradients to prove: they make them of the tangents, by transposition.
     """
     from symgrad.cli.prove import prove as prove_specs
 

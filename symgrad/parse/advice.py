@@ -10,6 +10,8 @@ BY_NAME = "dimensions meet by their names under 'shape'"
 _BY_HAND = "write its formula: what it sums and divides is what is differentiated"
 _BY_VALUE = "the shape of a result never depends on values; write where(mask, x, 0)"
 _FACTORS = "its gradient is undefined at equal singular values; there are inverse, solve, cholesky, det and logdet"
+_NOWHERE = "torch has no such function"
+_EXPANDED = "write what it is; SymPy's object is expanded"
 _RESAMPLED = "write gathers of the points and their weights: x[index]"
 
 _FUNCTIONS = {
@@ -50,7 +52,6 @@ _FUNCTIONS = {
     "batched_index_select": "write take_along_dim(x, index, dim)",
     "copysign": "write abs(x) * where(y < 0, -1, 1)",
     "cross": "write einsum of both with a tensor of signs, or the three components by x[..., 0] and so on",
-    "diff": "write x[..., 1:] - x[..., :-1]",
     "finfo": "write -oo in where(mask, x, -oo): it never reaches a gradient",
     "float_power": "write a ** b",
     "glu": "write chunk(x, 2, -1)[0] * sigmoid(chunk(x, 2, -1)[1])",
@@ -63,10 +64,24 @@ _FUNCTIONS = {
     "softmin": "write softmax(-x, dim)",
     "vander": "write x[..., None] ** arange(n)",
     "DiracDelta": "it has no value element by element; write its integral",
-    "Integral": "write its closed form; SymPy's doit() finds it where there is one",
-    "Derivative": "write the derivative itself; SymPy's doit() takes it",
-    **dict.fromkeys(("airyai", "airy_ai"), "Airy functions are not in the language"),
-    **dict.fromkeys(("re", "im", "conjugate"), "formulas are real"),
+    "diff": "write x[..., 1:] - x[..., :-1]; of SymPy's, the derivative itself, which SymPy's object has",
+    **dict.fromkeys(("Integral", "integrate"), "write its closed form; that of SymPy's object is found"),
+    **dict.fromkeys(("Derivative", "Subs", "Limit", "limit"), "write what it gives; SymPy's object is carried out"),
+    **dict.fromkeys(
+        ("Sum", "Product", "summation"),
+        "write sum(x, dim=...) or prod(x, dim=...) of a tensor; a sum over a number SymPy's object carries out",
+    ),
+    **dict.fromkeys(("re", "im", "conjugate", "arg", "exp_polar", "polar_lift", "unpolarify"), "formulas are real"),
+    **dict.fromkeys(("Matrix", "Tuple", "Array", "ImmutableMatrix"), "each of its entries is an output of its own"),
+    **dict.fromkeys(("Symbol", "symbols", "Dummy", "Function", "Lambda", "Poly"), "write names and functions alone"),
+    "KroneckerDelta": "write where(a == b, 1, 0)",
+    "UnevaluatedExpr": "leave it out: nothing is evaluated as it is read",
+    **dict.fromkeys(("expint", "E1", "Ei", "Si", "Ci", "Shi", "Chi", "li", "Li", "polylog"), _NOWHERE),
+    **dict.fromkeys(("fresnels", "fresnelc", "hyper", "meijerg", "betainc", "betainc_regularized"), _NOWHERE),
+    **dict.fromkeys(("elliptic_k", "elliptic_e", "elliptic_f", "elliptic_pi"), _NOWHERE),
+    **dict.fromkeys(("rf", "ff", "RisingFactorial", "FallingFactorial", "jn", "yn", "Ynm", "Znm"), _EXPANDED),
+    **dict.fromkeys(("legendre", "hermite", "laguerre", "chebyshevt", "chebyshevu", "gegenbauer"), _EXPANDED),
+    **dict.fromkeys(("jacobi", "assoc_legendre", "assoc_laguerre"), _EXPANDED),
 }
 _KEYWORDS = {"axes": "dim", "axis": "dim", "ord": "p"}
 

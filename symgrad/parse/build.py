@@ -26,9 +26,9 @@ from symgrad.parse.arithmetic import LOGICAL, binary
 from symgrad.parse.comparisons import comparison, is_text
 from symgrad.parse.faults import MAX_FAULTS, Fault, FormulaError
 from symgrad.parse.scope import Bound, Scope, with_shape
-from symgrad.parse.text import Syntax, in_range
+from symgrad.parse.text import MODULES, Syntax, in_range
 
-__all__ = ["MAX_DEPTH", "Builder", "Reported"]
+__all__ = ["CONSTANTS", "MAX_DEPTH", "NO_NUMBERS", "Builder", "Reported"]
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -42,6 +42,17 @@ CONSTANTS: Mapping[str, Expr] = {
     **{name: ex.const(name) for name in ("EulerGamma", "GoldenRatio", "Catalan")},
 }  # fmt: skip
 _ELSEWHERE = {"inf": "oo", "infinity": "oo", "π": "pi", "true": "True", "false": "False"}  # names of other languages
+# What SymPy has by these names, and no formula.
+NO_NUMBERS: Mapping[str, str] = {
+    "I": "SymPy's is the imaginary unit, and formulas are real",
+    "zoo": "SymPy's is what a division by zero gives",
+    "nan": "SymPy's is no number",
+}
+_SINGLETONS: Mapping[str, Expr] = {
+    "Zero": ZERO, "One": ONE, "NegativeOne": MINUS_ONE, "Half": ex.HALF, "Pi": ex.PI, "Exp1": ex.E, "Infinity": ex.OO,
+    "NegativeInfinity": MINUS_ONE * ex.OO, "true": TRUE, "false": FALSE,
+    **{name: CONSTANTS[name] for name in ("EulerGamma", "GoldenRatio", "Catalan")},
+}  # fmt: skip
 _LITERALS: Mapping[object, Expr] = {True: TRUE, False: FALSE}
 _COMPARED: Mapping[type[ast.cmpop], str] = {
     ast.Lt: "lt", ast.LtE: "le", ast.Gt: "gt", ast.GtE: "ge", ast.Eq: "eq", ast.NotEq: "ne",
@@ -242,6 +253,8 @@ class Builder:
             return self.scope.elsewhere[name]
         if name in SPELLINGS or name in TENSOR_SPELLINGS or name in calls.SPECIAL:
             return f"{name!r} is a function; it needs arguments: {name}(...)"
+        if name in NO_NUMBERS:
+            return f"unknown name {shown(name)}; {NO_NUMBERS[name]}"
         meant = _ELSEWHERE.get(name.lower())
         near = f"; did you mean {meant!r}?" if meant else self.suggestion(name, self.scope.names, CONSTANTS)
         return f"unknown name {shown(name)}{near}"
@@ -282,6 +295,8 @@ class Builder:
             return self.shaped(calls.apply(self, node, _METHODS[node.attr], (operand,), {}))
         fields = self.fields(node.value)
         if fields is None:
+            if self._is_singleton(node):
+                return _SINGLETONS[node.attr]
             self.fail(_name_of(node), self._unknown_attribute(node))
         if node.attr not in fields:
             near = self.suggestion(node.attr, fields)
@@ -290,6 +305,12 @@ class Builder:
         found = fields[node.attr].expr
         assert found is not None
         return found
+
+    def _is_singleton(self, node: ast.Attribute) -> bool:
+        """Whether a node is one of SymPy's own numbers, such as `S.Half` or `sp.S.Half`."""
+        module, _, name = self.syntax.source(node.value).rpartition(".")
+        of_sympy = name == "S" and module in ("", *MODULES) and (module or name) not in self.scope.names
+        return of_sympy and node.attr in _SINGLETONS
 
     def _unknown_attribute(self, node: ast.Attribute) -> str:
         known = {*_METHODS, *_FIELDS}

@@ -27,6 +27,7 @@ from symgrad.parse.alignment import paired
 from symgrad.parse.arguments import bind, is_none, read_attribute, signature, tensor_arguments
 from symgrad.parse.comparisons import comparison
 from symgrad.parse.scope import Bound
+from symgrad.parse.text import MODULES
 
 if TYPE_CHECKING:
     from symgrad.parse.build import Builder
@@ -49,7 +50,6 @@ _DEFAULTS: Mapping[str, Mapping[str, Expr]] = {
     "clamp": {"min": MINUS_ONE * OO, "max": OO},
     "heaviside": {"values": HALF},
 }
-_MODULES = frozenset({"torch", "torch.special", "torch.nn.functional", "nn.functional", "F", "sympy", "sp"})
 # Torch's methods whose arguments are not those of the function after its first.
 _OTHER_METHODS: Mapping[str, str] = {
     "max": "max(a, b) or max(a, dim=...)",
@@ -68,7 +68,7 @@ def plain_name(builder: Builder, function: ast.expr) -> str | None:
     if not isinstance(function, ast.Attribute):
         return None
     module = builder.syntax.source(function.value)
-    return function.attr if module in _MODULES and module.partition(".")[0] not in builder.scope.names else None
+    return function.attr if module in MODULES and module.partition(".")[0] not in builder.scope.names else None
 
 
 def as_function(builder: Builder, node: ast.Call) -> ast.Call:

@@ -15,7 +15,7 @@ from fractions import Fraction
 from symgrad.errors import shown
 from symgrad.parse.faults import MAX_FAULTS, Fault, FormulaError
 
-__all__ = ["MAX_LENGTH", "Syntax", "in_range", "names_in", "read"]
+__all__ = ["MAX_LENGTH", "MODULES", "Syntax", "in_range", "names_in", "read", "words_in"]
 
 MAX_LENGTH = 20_000  # characters of a formula
 MAX_BRACKETS = 50  # nested in each other
@@ -115,11 +115,22 @@ def read(text: str) -> Syntax:
         raise FormulaError([Fault(0, "nested too deeply; use 'let'")]) from None
 
 
+# What functions may stand behind, as in `torch.where(...)`.
+MODULES = frozenset({"torch", "torch.special", "torch.nn.functional", "nn.functional", "F", "sympy", "sp"})
+
+
 def names_in(text: str) -> set[str]:
     """The names that a formula reads; not those of the functions that it calls. Raises FormulaError."""
     nodes = list(ast.walk(read(text).tree))
     called = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
     return {node.id for node in nodes if isinstance(node, ast.Name) and id(node) not in called}
+
+
+def words_in(text: str) -> list[str]:
+    """The words of a text that is no formula which may have been meant as names, in its order."""
+    matches = [m for m in _TOKEN.finditer(text[:MAX_LENGTH]) if m.lastgroup == "word"]
+    words = [m.group() for m in matches if not text[m.end() :].lstrip().startswith("(")]
+    return [w for w in dict.fromkeys(words) if w.isidentifier() and not keyword.iskeyword(w)]
 
 
 class _Scanner:

@@ -11,8 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
-
-import networkx as nx
+from typing import Any
 
 from symgrad.accuracy.cost import cost, is_product, scaled_cost, total
 from symgrad.accuracy.machine import machine
@@ -22,6 +21,7 @@ from symgrad.ir.traversal import PerNode, topological
 from symgrad.ops.tensors import TENSOR_OPS, data_arguments, is_index
 from symgrad.plan import composite
 from symgrad.plan.composite import backward_cost
+from symgrad.plan.cut import cut_before
 from symgrad.plan.fusion import fuse
 
 _WHY_EXTRA = "spares recomputing it; unused where backward is differentiated"
@@ -221,26 +221,25 @@ def minimum_cut(
     sizes = sizes or Sizes.of(gradients)
     order = [n for n in topological(*gradients) if _carries_data(n)]
     position = {node: index for index, node in enumerate(order)}
-    network = nx.DiGraph()
-    network.add_nodes_from(("source", "sink"))
+    edges: dict[tuple[Any, Any], int | None] = {}
     for index, node in enumerate(order):
-        weight = _weight(node, outputs, sizes, masks, free)
-        network.add_edge(("in", index), ("out", index), **({} if weight is None else {"capacity": weight}))
+        edges[("in", index), ("out", index)] = _weight(node, outputs, sizes, masks, free)
         if node.op == "sym":
-            network.add_edge("source", ("in", index))
+            edges["source", ("in", index)] = None
         for argument in data_arguments(node):
             if argument in position:
-                network.add_edge(("out", position[argument]), ("in", index))
+                edges[("out", position[argument]), ("in", index)] = None
     for root in gradients:
         for top in _data_roots(root, frozenset(position)):
-            network.add_edge(("out", position[top]), "sink")
-    strict = network.copy()
-    strict.add_edges_from(("source", ("in", i)) for i, node in enumerate(order) if is_product(node))
-    try:
-        _, (reachable, _) = nx.minimum_cut(strict, "source", "sink")
-    except nx.NetworkXUnbounded:  # some product has to be repeated
-        _, (reachable, _) = nx.minimum_cut(network, "source", "sink")
-    return [node for i, node in enumerate(order) if ("in", i) in reachable and ("out", i) not in reachable]
+            edges[("out", position[top]), "sink"] = None
+    products: dict[tuple[Any, Any], int | None] = {
+        ("source", ("in", i)): None for i, node in enumerate(order) if is_product(node)
+    }
+    before = cut_before("sink", "source", edges | products)
+    if before is None:  # some product has to be repeated
+        before = cut_before("sink", "source", edges)
+    assert before is not None, "inputs can be saved, or nothing has a gradient"
+    return [node for i, node in enumerate(order) if ("in", i) in before and ("out", i) not in before]
 
 
 @PerNode

@@ -43,17 +43,17 @@ class Certificate:
 
     @property
     def prover(self) -> str:
-        """Who found it: SymPy, with its version."""
-        import sympy
+        """Who found it: arithmetic in the field, and SymPy for the functions in it, with their versions."""
+        from importlib.metadata import version
 
-        return f"SymPy {sympy.__version__}"
+        return f"python-flint {version('python-flint')} and SymPy {version('sympy')}"
 
 
 def certificate(operation: Operation, *, gradients: bool = True) -> Certificate:
     """Judge all that an operation emits: forward, backward and jvp, in every variant.
 
     Without `gradients` it is what JAX and MLX get: they make gradients of linear tangents, by transposition. Imports
-    SymPy.
+    SymPy for functions that are not elementary.
     """
     found = []
     for path, variant in operation.variants():

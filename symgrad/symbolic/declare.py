@@ -40,6 +40,7 @@ def free_symbols(expressions: Iterable[sympy.Basic]) -> dict[Any, str]:
         s
         for e in expressions
         for t in e.atoms(sympy.Sum)
+        if t.has(sympy.Indexed)
         for limit in t.limits
         for n in limit[1:]
         for s in n.free_symbols

@@ -1,4 +1,4 @@
-"""A zero test: whether a SymPy expression is 0 as an element of a rational function field.
+"""A zero test: whether something is 0 as an element of a rational function field.
 
 Every part that is not rational is a generator of the field: `exp` of each monomial, `log` of each irreducible
 polynomial, roots, and other functions by their arguments. Identities between generators are used where they are known:
@@ -14,17 +14,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from math import gcd
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import flint
 import mpmath as mp
 
 from symgrad.errors import SymgradError
 
-if TYPE_CHECKING:
-    import sympy
-
-__all__ = ["Field", "Undecided"]
+__all__ = ["Element", "Field", "Undecided"]
 
 _MOST_GENERATORS = 40
 _MOST_TERMS = 2_000  # of a polynomial: bounds the work
@@ -32,6 +29,9 @@ _MOST_PRODUCTS = 20_000  # of terms, in one product of polynomials
 _MOST_POWER = 200
 _MOST_RESTARTS = 20
 _MOST_TURNS = 24  # times the smallest angle, in one sine or cosine
+
+
+_CONSTANTS = {"pi": mp.pi, "EulerGamma": mp.euler, "Catalan": mp.catalan, "GoldenRatio": mp.phi}
 
 
 class Undecided(SymgradError):
@@ -42,8 +42,8 @@ class _Again(Exception):
     """An exponential or a root stands to a finer power than its generator."""
 
 
-class _Fraction:
-    """A fraction of two polynomials over the generators."""
+class Element:
+    """An element of a field: a fraction of two polynomials over the generators."""
 
     __slots__ = ("over", "under")
 
@@ -56,13 +56,13 @@ def _rational(value: Fraction) -> Any:
 
 
 class Field:
-    """The field over the generators that the expressions given to it need.
+    """The field over the generators that what is computed in it needs.
 
     `values(symbol)` are the values of a symbol at the points that decide the sign of what stands under a root or
     between bars: it must be the same at all of them.
     """
 
-    def __init__(self, values: Callable[[sympy.Symbol], Sequence[Any]]) -> None:
+    def __init__(self, values: Callable[[Any], Sequence[Any]]) -> None:
         self._points = values
         self._units: dict[Any, Fraction] = {}  # by exponential or root, what share of the exponent its generator has
         self._reset()
@@ -74,19 +74,19 @@ class Field:
         self._zero = self._context.constant(0)
         self._generators: dict[Any, int] = {}
         self._keys: list[Any] = []
-        self._values: dict[Any, _Fraction] = {}
-        self._relations: dict[int, tuple[int, _Fraction]] = {}  # generator -> the power of it that is another value
+        self._relations: dict[int, tuple[int, Element]] = {}  # generator -> the power of it that is another value
         self._numbers: dict[int, list[Any]] = {}
         self._polynomials: dict[str, Any] = {}
 
-    def is_zero(self, expression: sympy.Expr) -> bool:
-        """Whether an expression is 0 in the field, which is a proof that it is 0.
+    def vanishes(self, compute: Callable[[], Element]) -> bool:
+        """Whether what is computed in this field is 0, which is a proof that it is 0.
 
-        Raises Undecided where it is too large, or has a part that is no function of a real number.
+        It is computed again where a root turns out to be needed to a finer power. Raises Undecided where that does not
+        end, and what computing it raises.
         """
         for _ in range(_MOST_RESTARTS):
             try:
-                return bool(self._value(expression).over == 0)
+                return bool(compute().over == 0)
             except _Again:
                 self._reset()
         raise Undecided("roots of too many kinds")
@@ -97,39 +97,71 @@ class Field:
             raise Undecided(f"more than {_MOST_TERMS} terms")
         return polynomial
 
-    def _make(self, over: Any, under: Any) -> _Fraction:
-        common = over.gcd(under)
+    def _make(self, over: Any, under: Any) -> Element:
+        common = over.gcd(under) * under.leading_coefficient()
         if common != 1:
             over, under = over / common, under / common
-        return _Fraction(self._checked(over), self._checked(under))
+        return Element(self._checked(over), self._checked(under))
 
-    def _add(self, a: _Fraction, b: _Fraction) -> _Fraction:
+    def sum(self, a: Element, b: Element) -> Element:
+        """a + b."""
         if a.under == b.under:
             return self._make(a.over + b.over, a.under)
-        over = self._product(a.over, b.under) + self._product(b.over, a.under)
-        return self._make(over, self._product(a.under, b.under))
+        over = self._times_polynomial(a.over, b.under) + self._times_polynomial(b.over, a.under)
+        return self._make(over, self._times_polynomial(a.under, b.under))
 
-    def _mul(self, a: _Fraction, b: _Fraction) -> _Fraction:
-        return self._make(self._product(a.over, b.over), self._product(a.under, b.under))
+    def product(self, a: Element, b: Element) -> Element:
+        """a * b."""
+        return self._make(self._times_polynomial(a.over, b.over), self._times_polynomial(a.under, b.under))
 
-    def _product(self, p: Any, q: Any) -> Any:
+    def _times_polynomial(self, p: Any, q: Any) -> Any:
         if len(p) * len(q) > _MOST_PRODUCTS:
             raise Undecided(f"more than {_MOST_PRODUCTS} products of terms")
         return p * q
 
-    def _int_power(self, a: _Fraction, n: int) -> _Fraction:
+    def int_power(self, a: Element, n: int) -> Element:
+        """A power with a whole number."""
         if abs(n) > _MOST_POWER:
             raise Undecided(f"a power of {n}")
         if n < 0:
             if a.over == 0:
                 raise Undecided("a division by 0")
-            a, n = _Fraction(a.under, a.over), -n
+            a, n = Element(a.under, a.over), -n
         if n * max(len(a.over), len(a.under)) > _MOST_POWER and max(len(a.over), len(a.under)) > 1:
             raise Undecided(f"a power of {n} of a sum")
-        return _Fraction(self._checked(a.over**n), self._checked(a.under**n))
+        return Element(self._checked(a.over**n), self._checked(a.under**n))
 
-    def _constant(self, value: Any) -> _Fraction:
-        return _Fraction(self._context.constant(flint.fmpq(value.p, value.q)), self._one)
+    def constant(self, value: int | Fraction) -> Element:
+        """A rational number."""
+        return Element(self._context.constant(_rational(Fraction(value))), self._one)
+
+    def named(self, name: str) -> Element:
+        """A constant by its name."""
+        if name != "E" and name not in _CONSTANTS:
+            raise Undecided(f"{name} is no number")
+        return self.exp(self.one) if name == "E" else self.generator(("constant", name))
+
+    @property
+    def one(self) -> Element:
+        """The number 1."""
+        return Element(self._one, self._one)
+
+    @property
+    def zero(self) -> Element:
+        """The number 0."""
+        return Element(self._zero, self._one)
+
+    def times(self, a: Element, n: int) -> Element:
+        """n * a."""
+        return Element(a.over * n, a.under)
+
+    def negative(self, a: Element) -> Element:
+        """The value with the other sign."""
+        return Element(-a.over, a.under)
+
+    def inverse(self, a: Element) -> Element:
+        """The reciprocal. Raises Undecided for 0."""
+        return self.int_power(a, -1)
 
     def _generator(self, key: Any) -> int:
         if key not in self._generators:
@@ -139,21 +171,22 @@ class Field:
             self._keys.append(key)
         return self._generators[key]
 
-    def _gen(self, key: Any) -> _Fraction:
-        return _Fraction(self._context.gen(self._generator(key)), self._one)
+    def generator(self, key: Any) -> Element:
+        """The element that a key stands for."""
+        return Element(self._context.gen(self._generator(key)), self._one)
 
-    def _reduced(self, value: _Fraction) -> _Fraction:
+    def reduced(self, value: Element) -> Element:
         """The value with the powers of roots and sines that are something else."""
         for k in reversed(list(self._relations)):
             for part in ("over", "under"):
                 polynomial = getattr(value, part)
                 if polynomial.degrees()[k] >= self._relations[k][0]:
-                    other = _Fraction(value.under, self._one) if part == "over" else _Fraction(self._one, value.over)
+                    other = Element(value.under, self._one) if part == "over" else Element(self._one, value.over)
                     new = self._without_powers(polynomial, k)
                     if part == "under":
                         if new.over == 0:
                             raise Undecided("a division by 0")
-                        new = _Fraction(new.under, new.over)
+                        new = Element(new.under, new.over)
                         value = self._make(value.over * new.over, new.under)
                     else:
                         value = self._make(new.over, new.under * other.over)
@@ -161,7 +194,7 @@ class Field:
                 value = self._rationalised(value, k)
         return value
 
-    def _rationalised(self, value: _Fraction, k: int) -> _Fraction:
+    def _rationalised(self, value: Element, k: int) -> Element:
         """The fraction with no square root of number `k` below the line, so that equal values look equal."""
         conjugate = self._context.from_dict({e: -c if int(e[k]) % 2 else c for e, c in value.under.to_dict().items()})
         over, under = (self._without_powers(self._checked(p * conjugate), k) for p in (value.over, value.under))
@@ -169,126 +202,54 @@ class Field:
             raise Undecided("a division by 0")
         return self._make(over.over * under.under, over.under * under.over)
 
-    def _without_powers(self, polynomial: Any, k: int) -> _Fraction:
+    def _without_powers(self, polynomial: Any, k: int) -> Element:
         power, replacement = self._relations[k]
         parts: dict[int, dict[tuple[int, ...], Any]] = {}
         for exponents, coefficient in polynomial.to_dict().items():
             times, rest = divmod(int(exponents[k]), power)
             left = (*exponents[:k], rest, *exponents[k + 1 :])
             parts.setdefault(times, {})[left] = coefficient
-        total = _Fraction(self._zero, self._one)
+        total = Element(self._zero, self._one)
         for times, terms in parts.items():
-            own = _Fraction(self._context.from_dict(terms), self._one)
-            total = self._add(total, self._mul(own, self._int_power(replacement, times)))
+            own = Element(self._context.from_dict(terms), self._one)
+            total = self.sum(total, self.product(own, self.int_power(replacement, times)))
         return total
 
-    # ------------------------------------------------------------------------------------------ from SymPy
-    def _value(self, e: Any) -> _Fraction:
-        if e not in self._values:
-            self._values[e] = self._reduced(self._read(e))
-        return self._values[e]
+    # ------------------------------------------------------------------------------------------ functions
+    def power(self, base: Element, exponent: Element, number: Fraction | None) -> Element:
+        """A power, where `number` is the exponent if that is a number."""
+        if number is not None and number.denominator == 1:
+            return self.int_power(base, int(number))
+        logarithm = self.log(base)
+        if number is None and self.sign(base) < 0:
+            logarithm = self.sum(logarithm, self.generator(("log", self._text(self._context.constant(-1)))))
+        return self.exp(self.product(exponent, logarithm))
 
-    def _read(self, e: Any) -> _Fraction:
-        import sympy
-
-        if e.is_Rational:
-            return self._constant(e)
-        if e.is_Float:
-            raise Undecided("a decimal that is no exact number")
-        if e.is_Symbol or e in (sympy.pi, sympy.EulerGamma, sympy.Catalan):
-            return self._gen(("symbol", e))
-        if e.is_Add:
-            return self._over_all(self._add, [self._value(a) for a in e.args])
-        if e.is_Mul:
-            return self._over_all(self._mul, [self._value(a) for a in e.args])
-        if e is sympy.E:
-            return self._exp(self._constant(sympy.Integer(1)))
-        if isinstance(e, sympy.exp):
-            return self._exp(self._value(e.args[0]))
-        if e.is_Pow:
-            return self._power(*e.args)
-        if isinstance(e, sympy.log):
-            return self._log(self._value(e.args[0]))
-        if isinstance(e, sympy.Abs):
-            inner = self._value(e.args[0])
-            return self._times(inner, self._sign_of(inner))
-        if isinstance(e, sympy.sign):
-            return self._constant(sympy.Integer(self._sign_of(self._value(e.args[0]))))
-        opened = self._opened(e)
-        if opened is not None:
-            return self._value(opened)
-        if isinstance(e, sympy.Function):
-            return self._function(e)
-        raise Undecided(f"{type(e).__name__} is not understood")
-
-    def _over_all(self, operation: Callable[..., _Fraction], values: Sequence[_Fraction]) -> _Fraction:
-        total = values[0]
-        for value in values[1:]:
-            total = operation(total, value)
-        return total
-
-    def _times(self, a: _Fraction, n: int) -> _Fraction:
-        return _Fraction(a.over * n, a.under)
-
-    def _opened(self, e: Any) -> Any:
-        """What a function means in exponentials, logarithms and one function of each family."""
-        import sympy
-
-        rules: dict[Any, Callable[..., Any]] = {
-            sympy.sinh: lambda x: (sympy.exp(x) - sympy.exp(-x)) / 2,
-            sympy.cosh: lambda x: (sympy.exp(x) + sympy.exp(-x)) / 2,
-            sympy.tanh: lambda x: 1 - 2 / (sympy.exp(2 * x) + 1),
-            sympy.coth: lambda x: 1 + 2 / (sympy.exp(2 * x) - 1),
-            sympy.sech: lambda x: 2 / (sympy.exp(x) + sympy.exp(-x)),
-            sympy.csch: lambda x: 2 / (sympy.exp(x) - sympy.exp(-x)),
-            sympy.asinh: lambda x: sympy.log(x + sympy.sqrt(x**2 + 1)),
-            sympy.acosh: lambda x: sympy.log(x + sympy.sqrt(x - 1) * sympy.sqrt(x + 1)),
-            sympy.atanh: lambda x: (sympy.log(1 + x) - sympy.log(1 - x)) / 2,
-            sympy.tan: lambda x: sympy.sin(x) / sympy.cos(x),
-            sympy.cot: lambda x: sympy.cos(x) / sympy.sin(x),
-            sympy.sec: lambda x: 1 / sympy.cos(x),
-            sympy.csc: lambda x: 1 / sympy.sin(x),
-            sympy.acos: lambda x: sympy.pi / 2 - sympy.asin(x),
-            sympy.erfc: lambda x: 1 - sympy.erf(x),
-            sympy.sinc: lambda x: sympy.sin(x) / x,
-            sympy.digamma: lambda x: sympy.polygamma(0, x),
-            sympy.gamma: lambda x: sympy.exp(sympy.loggamma(x)),
-        }
-        rule = rules.get(e.func)
-        return None if rule is None else rule(*e.args)
-
-    def _power(self, base: Any, exponent: Any) -> _Fraction:
-        if exponent.is_Integer:
-            return self._int_power(self._value(base), int(exponent))
-        value = self._value(base)
-        logarithm = self._log(value)
-        if not exponent.is_Rational and self._sign_of(value) < 0:
-            logarithm = self._add(logarithm, self._gen(("log", self._text(self._context.constant(-1)))))
-        return self._exp(self._mul(self._value(exponent), logarithm))
-
-    def _function(self, e: Any) -> _Fraction:
-        """A generator for a function by the values of its arguments."""
-        import sympy
-
-        arguments = [self._value(a) for a in e.args]
-        if isinstance(e, sympy.sin | sympy.cos):
-            return self._turned(arguments[0])[isinstance(e, sympy.sin)]
-        way = 1
-        odd = (sympy.erf, sympy.atan, sympy.asin, sympy.erfinv)
-        if isinstance(e, odd) and self._leads_negative(arguments[0]):
-            arguments = [self._times(arguments[0], -1)]
-            way = -1
+    def function(self, kind: Any, arguments: Sequence[Element]) -> Element:
+        """A generator for a function of SymPy's by the values of its arguments."""
         texts = tuple(f"{self._text(a.over)}/{self._text(a.under)}" for a in arguments)
-        key = ("function", e.func, texts)
-        known = key in self._generators
-        result = self._gen(key)
-        if not known:
-            self._polynomials[str(key)] = arguments
-        return self._times(result, way)
+        key = ("function", kind, texts)
+        result = self.generator(key)
+        self._polynomials.setdefault(str(key), list(arguments))
+        return result
 
-    def _turned(self, angle: _Fraction) -> tuple[_Fraction, _Fraction]:
+    def split(self, value: Element) -> tuple[Element, int]:
+        """A value as one whose constant term is in [0, 1), and a whole number; for functions with a step."""
+        if value.under != self._one:
+            return value, 0
+        constant = value.over.to_dict().get((0,) * _MOST_GENERATORS, flint.fmpq(0))
+        steps = int(constant.p) // int(constant.q)
+        return Element(value.over - steps, self._one), steps
+
+    def is_leading_negative(self, value: Element) -> bool:
+        """Whether the first coefficient is negative, which decides how odd functions are written."""
+        if value.over == 0:
+            return False
+        return bool((value.over.leading_coefficient() < 0) != (value.under.leading_coefficient() < 0))
+
+    def turned(self, angle: Element) -> tuple[Element, Element]:
         """Cosine and sine of a sum of angles, each a multiple of one whose cosine and sine are generators."""
-        found = _Fraction(self._one, self._one), _Fraction(self._zero, self._one)
+        found = Element(self._one, self._one), Element(self._zero, self._one)
         lead = angle.under.leading_coefficient()
         under = angle.under / lead
         for exponents, coefficient in angle.over.to_dict().items():
@@ -297,21 +258,19 @@ class Field:
             key = ("angle", self._text(term.over), self._text(term.under))
             times, cosine, sine = self._unit_angle(key, share)
             for _ in range(abs(times)):
-                found = self._rotated(found, cosine, sine if times > 0 else self._times(sine, -1))
+                found = self._rotated(found, cosine, sine if times > 0 else self.times(sine, -1))
         return found
 
-    def _rotated(
-        self, found: tuple[_Fraction, _Fraction], cosine: _Fraction, sine: _Fraction
-    ) -> tuple[_Fraction, _Fraction]:
+    def _rotated(self, found: tuple[Element, Element], cosine: Element, sine: Element) -> tuple[Element, Element]:
         """The sum of two angles by their cosines and sines."""
         c, s = found
         turned = (
-            self._add(self._mul(c, cosine), self._times(self._mul(s, sine), -1)),
-            self._add(self._mul(s, cosine), self._mul(c, sine)),
+            self.sum(self.product(c, cosine), self.times(self.product(s, sine), -1)),
+            self.sum(self.product(s, cosine), self.product(c, sine)),
         )
-        return self._reduced(turned[0]), self._reduced(turned[1])
+        return self.reduced(turned[0]), self.reduced(turned[1])
 
-    def _unit_angle(self, key: Any, share: Fraction) -> tuple[int, _Fraction, _Fraction]:
+    def _unit_angle(self, key: Any, share: Fraction) -> tuple[int, Element, Element]:
         """How often the unit of an angle is in it, with the cosine and the sine of the unit."""
         times = self._in_units(key, share)
         if abs(times) > _MOST_TURNS:
@@ -319,46 +278,43 @@ class Field:
         if self._is_pi(key) and self._units[key].denominator <= 2:
             times *= 2 if self._units[key].denominator == 1 else 1
             times *= self._units[key].numerator
-            return times % 4, _Fraction(self._zero, self._one), _Fraction(self._one, self._one)
+            return times % 4, Element(self._zero, self._one), Element(self._one, self._one)
         of_sine = ("sine", *key[1:])
-        sine, cosine = self._gen(of_sine), self._gen(("cosine", *key[1:]))
-        self._relations[self._generators[of_sine]] = (2, _Fraction(self._one - cosine.over**2, self._one))
+        sine, cosine = self.generator(of_sine), self.generator(("cosine", *key[1:]))
+        self._relations[self._generators[of_sine]] = (2, Element(self._one - cosine.over**2, self._one))
         return times, cosine, sine
 
     def _is_pi(self, key: Any) -> bool:
-        import sympy
-
-        own = self._generators.get(("symbol", sympy.pi))
+        own = self._generators.get(("constant", "pi"))
         return own is not None and key[2] == "1" and key[1] == str(self._context.gen(own))
 
-    def _leads_negative(self, value: _Fraction) -> bool:
-        if value.over == 0:
-            return False
-        return bool((value.over.leading_coefficient() < 0) != (value.under.leading_coefficient() < 0))
-
-    def _exp(self, value: _Fraction) -> _Fraction:
+    def exp(self, value: Element) -> Element:
         """The product of the exponentials of the terms, each a power of one generator."""
-        result = _Fraction(self._one, self._one)
+        result = Element(self._one, self._one)
         lead = value.under.leading_coefficient()
         under = value.under / lead
         for exponents, coefficient in value.over.to_dict().items():
             share = Fraction(int(coefficient.p), int(coefficient.q)) / Fraction(int(lead.p), int(lead.q))
-            result = self._mul(result, self._exp_of_term(exponents, share, under))
+            result = self.product(result, self._exp_of_term(exponents, share, under))
         return result
 
-    def _exp_of_term(self, exponents: tuple[int, ...], share: Fraction, under: Any) -> _Fraction:
+    def _exp_of_term(self, exponents: tuple[int, ...], share: Fraction, under: Any) -> Element:
         term = self._make(self._context.from_dict({exponents: flint.fmpq(1)}), under)
         if term.under == 1:
             ((own, coefficient),) = term.over.to_dict().items()
             places = [k for k, n in enumerate(own) if n]
-            if coefficient == 1 and sum(own) == 1 and self._keys[places[0]][0] == "log":
-                return self._root(self._keys[places[0]][1], share)
+            key = self._keys[places[0]] if coefficient == 1 and sum(own) == 1 else ("", "")
+            if key[0] == "log":
+                return self._root(key[1], share)
+            if getattr(key[1], "__name__", "") == "LambertW" and share.denominator == 1:  # w*exp(w) = x
+                (of,) = self._polynomials[str(key)]
+                return self.int_power(self.product(of, self.inverse(self.generator(key))), int(share))
         return self._finer(("exp", self._text(term.over), self._text(term.under)), share)
 
-    def _finer(self, key: Any, share: Fraction) -> _Fraction:
+    def _finer(self, key: Any, share: Fraction) -> Element:
         """A power of a generator, which is a root fine enough for all powers that occur."""
         times = self._in_units(key, share)
-        return self._int_power(self._gen(key), times)
+        return self.int_power(self.generator(key), times)
 
     def _in_units(self, key: Any, share: Fraction) -> int:
         """How many units of a key a share is; raises _Again after it has made the unit finer."""
@@ -373,36 +329,36 @@ class Field:
             raise _Again
         return int(share / unit)
 
-    def _root(self, text: str, share: Fraction) -> _Fraction:
+    def _root(self, text: str, share: Fraction) -> Element:
         """A power of the absolute value of a polynomial or a prime."""
-        base = _Fraction(self._polynomials[text], self._one)
+        base = Element(self._polynomials[text], self._one)
         if text == "-1" and share.denominator == 1:
-            return self._int_power(base, int(share) % 2)
+            return self.int_power(base, int(share) % 2)
         if share.denominator == 1 and share % 2 == 0:
-            return self._int_power(base, int(share))
-        size = self._times(base, self._sign_of(base))
+            return self.int_power(base, int(share))
+        size = self.times(base, self.sign(base))
         if share.denominator == 1:
-            return self._int_power(size, int(share))
+            return self.int_power(size, int(share))
         result = self._finer(("root", text), share)
         self._relations[self._generators["root", text]] = (self._units["root", text].denominator, size)
-        return self._reduced(result)
+        return self.reduced(result)
 
-    def _log(self, value: _Fraction) -> _Fraction:
+    def log(self, value: Element) -> Element:
         """The logarithms of the irreducible factors."""
         if value.over == 0:
             raise Undecided("the logarithm of 0")
-        result = _Fraction(self._zero, self._one)
+        result = Element(self._zero, self._one)
         for polynomial, way in ((value.over, 1), (value.under, -1)):
             content, factors = polynomial.factor()
             for number, side in ((content.p, way), (content.q, -way)):
                 for prime, power in flint.fmpz(abs(int(number))).factor():
-                    own = self._gen(("log", self._text(self._context.constant(prime))))
-                    result = self._add(result, self._times(own, side * int(power)))
+                    own = self.generator(("log", self._text(self._context.constant(prime))))
+                    result = self.sum(result, self.times(own, side * int(power)))
             for factor, power in factors:
-                result = self._add(result, self._times(self._log_of_factor(factor), way * int(power)))
+                result = self.sum(result, self.times(self._log_of_factor(factor), way * int(power)))
         return result
 
-    def _log_of_factor(self, factor: Any) -> _Fraction:
+    def _log_of_factor(self, factor: Any) -> Element:
         terms = factor.to_dict()
         if len(terms) == 1:
             ((exponents, coefficient),) = terms.items()
@@ -412,10 +368,10 @@ class Field:
                 over, under = (self._polynomials[text] for text in key[1:])
                 return self._make(over * _rational(self._units[key]), under)
             if key[0] == "root" and abs(coefficient) == 1:
-                return self._make(self._gen(("log", key[1])).over * _rational(self._units[key]), self._one)
+                return self._make(self.generator(("log", key[1])).over * _rational(self._units[key]), self._one)
         lead = factor.leading_coefficient()
-        own = self._gen(("log", self._text(factor / lead)))
-        return own if abs(lead) == 1 else self._add(own, self._log(_Fraction(self._context.constant(lead), self._one)))
+        own = self.generator(("log", self._text(factor / lead)))
+        return own if abs(lead) == 1 else self.sum(own, self.log(Element(self._context.constant(lead), self._one)))
 
     def _text(self, polynomial: Any) -> str:
         text = str(polynomial)
@@ -423,7 +379,7 @@ class Field:
         return text
 
     # ------------------------------------------------------------------------------------------ signs
-    def _sign_of(self, value: _Fraction) -> int:
+    def sign(self, value: Element) -> int:
         """The sign that a value has at every point."""
         pairs = zip(self._at_points(value.over), self._at_points(value.under), strict=True)
         signs = {(a * b > 0) - (a * b < 0) for a, b in pairs}
@@ -462,9 +418,9 @@ class Field:
     def _computed(self, key: Any) -> list[Any]:
         kind, first, *others = key
         if kind == "symbol":
-            if first.is_number:
-                return [mp.mpf(first.evalf(40))] * self.count
             return list(self._points(first))
+        if kind == "constant":
+            return [+_CONSTANTS[first]] * self.count
         if kind == "exp":
             unit = mp.mpf(self._units[key].numerator) / self._units[key].denominator
             return [mp.exp(a / b * unit) for a, b in self._pairs(first, others[0])]

@@ -21,6 +21,7 @@ from symgrad.ir.expr import FALSE, ONE, TRUE, ZERO, Expr, make, num
 from symgrad.ops import functions
 from symgrad.ops.functions import FUNCTIONS
 from symgrad.symbolic.matrices import MATRICES, contracted
+from symgrad.symbolic.respell import in_other_words
 from symgrad.symbolic.to_sympy import NotConvertible
 
 if TYPE_CHECKING:
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 __all__ = ["from_sympy"]
 
 _MOST_NODES = 20_000
+_MOST_RESPELLED = 50  # parts of an expression that are said in other words
+_STRUCTURE = frozenset({"Piecewise", "ExprCondPair"})
 
 BY_CLASS: Mapping[str, str] = {row.sympy: row.name for row in FUNCTIONS.values() if row.sympy and not row.internal}
 
@@ -50,7 +53,16 @@ _REFUSED: Mapping[str, str] = {
     "arg": "the argument of a complex number; declare the symbols real=True",
     "polar_lift": "it is complex; declare the symbols positive=True, or use piecewise_fold",
     "exp_polar": "it is complex; declare the symbols positive=True, or use unpolarify",
-    "AccumBounds": "it is an interval and no number",
+    "AccumulationBounds": "it is an interval and no number",
+    "Lambda": "a function is called, or its expr is given",
+    "Quantity": "a unit of measurement; formulas are of numbers",
+    "RandomSymbol": "a random symbol; symgrad.log_prob writes its density",
+    "Tuple": "each entry is an output of its own",
+    "ImmutableDenseMatrix": "each entry is an output of its own; a tensor is a MatrixSymbol",
+    "BlockMatrix": "blocks are not in the language; each one is an output of its own",
+    "KroneckerProduct": "Kronecker products are not in the language; in a text it is einsum and flatten",
+    "OneMatrix": "a matrix of ones; in a sum a number broadcasts",
+    "ArraySymbol": "array expressions are not in the language; use IndexedBase, or MatrixSymbol",
     "Order": "it has an order term; call removeO()",
     "hyper": "hypergeometric functions are not in the language; try hyperexpand or rewrite",
     "meijerg": "Meijer G-functions are not in the language; try hyperexpand",
@@ -62,25 +74,48 @@ def from_sympy(expr: sympy.Basic, symbols: Mapping[sympy.Basic, Expr]) -> Expr:
 
     Raises NotConvertible with the part that has no meaning here, and why.
     """
-    from sympy import Basic, preorder_traversal
+    from sympy import Basic, MatrixBase, preorder_traversal
 
+    if isinstance(expr, MatrixBase):
+        expr = expr.as_immutable()
     if not isinstance(expr, Basic):
         raise NotConvertible(f"{shown(repr(expr))} is no SymPy expression")
     known: dict[Any, Expr] = dict(symbols)
     done = _carried_out(contracted(expr, known))
     if sum(1 for _ in zip(range(_MOST_NODES + 1), preorder_traversal(done), strict=False)) > _MOST_NODES:
         raise NotConvertible(f"the expression has more than {_MOST_NODES} parts; name some of them under 'let'")
+    said: dict[Any, Any] = {}  # what has no word here, by what says the same
     stack: list[tuple[Any, bool]] = [(done, False)]
     while stack:
         node, ready = stack.pop()
         if node in known:
             continue
-        if ready:
-            known[node] = _converted(node, known)
+        if node in said and ready:
+            known[node] = known[said[node]]
+        elif ready:
+            try:
+                known[node] = _converted(node, known)
+            except NotConvertible:
+                said[node] = in_other_words(node, _is_word)
+                if said[node] is None or len(said) > _MOST_RESPELLED:
+                    raise
+                stack += [(node, True), (said[node], False)]
         else:
-            stack.append((node, True))
-            stack += [(part, False) for part in reversed(_parts(node))]
+            if not _is_word(node) and (other := in_other_words(node, _is_word)) is not None:
+                said[node] = other
+            parts = (said[node],) if node in said else _parts(node)
+            stack += [(node, True), *((part, False) for part in reversed(parts))]
     return known[done]
+
+
+def _is_word(node: Any) -> bool:
+    """Whether a part has a word here, as far as its class tells."""
+    import sympy
+
+    name = type(node).__name__
+    tables = (_LEAVES, _BUILD, _OF_POSITIVE, MATRICES, BY_CLASS, _STRUCTURE)
+    of_symbols = (sympy.Symbol, sympy.MatrixSymbol, sympy.Number, sympy.core.symbol.Str)
+    return name not in _REFUSED and (isinstance(node, of_symbols) or any(name in table for table in tables))
 
 
 def _carried_out(expr: Any) -> Any:
@@ -131,7 +166,7 @@ def _converted(node: Any, known: Mapping[Any, Expr]) -> Expr:
         return _applied(row, node, args)
     if isinstance(node, sympy.core.function.AppliedUndef):
         raise NotConvertible(f"{shown(str(node))} is an undefined function; substitute what it stands for")
-    raise NotConvertible(f"{shown(str(node))}: {name} is not in the language; try rewrite, doit or expand_func")
+    raise NotConvertible(f"{shown(str(node))}: {name} is not in the language, and SymPy says it in no words that are")
 
 
 def _applied(row: str, node: Any, args: list[Expr]) -> Expr:

@@ -12,11 +12,17 @@ from typing import Any, TypeAlias
 from symgrad.errors import shown
 from symgrad.ir import expr as ex
 from symgrad.ir.expr import Expr, make
+from symgrad.ir.truth import compare, where
+from symgrad.ops.tensors.joins import select
+from symgrad.ops.tensors.shaping import unsqueeze
 from symgrad.symbolic.to_sympy import NotConvertible
 
-__all__ = ["MATRICES", "as_whole", "contracted", "shape_of"]
+__all__ = ["MATRICES", "as_whole", "contracted", "shape_of", "with_plain_indices"]
 
 Known: TypeAlias = Mapping[Any, Expr]
+
+_SINGLE = "{}: an index is a symbol; single and shifted elements are not in the language of SymPy's indices"
+_WHOLE = "an index runs over a whole dimension, from 0 to its size - 1"
 
 
 def shape_of(symbol: Any, within: Any) -> tuple[int | str, ...] | None:
@@ -30,8 +36,28 @@ def shape_of(symbol: Any, within: Any) -> tuple[int | str, ...] | None:
     if symbol.shape is not None:
         return tuple(_size(symbol, size) for size in symbol.shape)
     indices = next(node.indices for node in sympy.preorder_traversal(within) if _is_indexed(node, symbol))
+    if any(not i.is_Symbol for i in indices):
+        raise NotConvertible(_SINGLE.format(shown(str(symbol[indices]))))
+    for limit in (limit for s in within.atoms(sympy.Sum) for limit in s.limits):
+        if limit[0] in indices and len(limit) == 3 and (limit[1] != 0 or not _is_size(limit[2] + 1)):
+            raise NotConvertible(f"the sum over {limit[0]} from {limit[1]} to {limit[2]}: {_WHOLE}")
     ranges = {limit[0]: limit[2] + 1 for s in within.atoms(sympy.Sum) for limit in s.limits if len(limit) == 3}
     return tuple(_size(symbol, ranges.get(index, index)) for index in indices)
+
+
+def with_plain_indices(expr: Any) -> Any:
+    """`expr` with symbols in place of indices of the class Idx, and with the ranges that these bring to sums."""
+    import sympy
+
+    if not hasattr(expr, "has") or not expr.has(sympy.Idx):
+        return expr
+
+    def ranged(total: Any) -> Any:
+        limits = [(*limit, limit[0].lower, limit[0].upper) if len(limit) == 1 else limit for limit in total.limits]
+        return sympy.Sum(total.function, *limits)
+
+    indices = {index: sympy.Symbol(str(index.label), integer=True) for index in expr.atoms(sympy.Idx)}
+    return expr.replace(lambda part: isinstance(part, sympy.Sum), ranged).xreplace(indices)
 
 
 def _is_indexed(node: Any, base: Any) -> bool:
@@ -43,9 +69,13 @@ def _is_indexed(node: Any, base: Any) -> bool:
 def _size(symbol: Any, size: Any) -> int | str:
     if getattr(size, "is_Integer", False):
         return int(size)
-    if not getattr(size, "is_Symbol", False):
+    if not _is_size(size):
         raise NotConvertible(f"the size {shown(str(size))} of {symbol} is no number and no symbol")
     return str(size.name)
+
+
+def _is_size(size: Any) -> bool:
+    return bool(getattr(size, "is_Symbol", False) or getattr(size, "is_Integer", False))
 
 
 # ------------------------------------------------------------------------------------------------ sums over indices
@@ -78,7 +108,7 @@ def _contraction(total: Any, symbols: dict[Any, Expr]) -> Expr:
     summed = []
     for limit in total.limits:
         if len(limit) != 3 or limit[1] != 0:
-            raise NotConvertible(f"{shown(str(total))}: an index runs over a whole dimension, from 0 to its size - 1")
+            raise NotConvertible(f"{shown(str(total))}: {_WHOLE}")
         summed.append(limit[0])
     terms = []
     for term in sympy.Add.make_args(total.function.expand() if total.function.is_Add else total.function):
@@ -128,7 +158,7 @@ def _without_indices(expr: Any, symbols: Mapping[Any, Expr]) -> tuple[Any, tuple
         )
     for node in found:
         if not all(i.is_Symbol for i in node.indices):
-            raise NotConvertible(f"{shown(str(node))}: an index is a symbol; single elements are not in the language")
+            raise NotConvertible(_SINGLE.format(shown(str(node))))
     return expr.xreplace({node: as_whole(node.base) for node in found}), orders.pop() if orders else ()
 
 
@@ -178,6 +208,24 @@ def _applied(node: Any, known: Known) -> Expr:
     return _from(node.function.expr, {**known, variable: known[node.expr]})
 
 
+def _identity(node: Any, known: Known) -> Expr:
+    (size,) = node.args[:1]
+    tensors = [value for value in known.values() if value.op == "sym" and value["kind"] == "tensor"]
+    if not size.is_Symbol or not tensors:
+        raise NotConvertible(f"{shown(str(node))}: a unit matrix whose size is a symbol can be written, as eye(n)")
+    places = make("arange", known[size], tensors[0])
+    return where(compare("eq", unsqueeze(places, -1), places), ex.ONE, ex.ZERO)
+
+
+def _element(node: Any, known: Known) -> Expr:
+    total, places = known[node.parent], (node.i, node.j)
+    if not all(p.is_Integer for p in places):
+        raise NotConvertible(f"{shown(str(node))}: the place of an element is given by numbers")
+    for place in reversed(places):
+        total = select(total, -1, int(place))
+    return total
+
+
 def _sum_of_elements(node: Any, known: Known) -> Expr:
     return make("sum", known[node.args[0]], dim=None, keepdim=False)
 
@@ -186,6 +234,9 @@ MATRICES: Mapping[str, Callable[[Any, Known], Expr]] = {
     "MatAdd": lambda node, known: ex.add(*(known[a] for a in node.args)),
     "MatMul": _product,
     "MatPow": _matrix_power,
+    "Identity": _identity,
+    "MatrixElement": _element,
+    "Adjoint": lambda node, known: make("mT", known[node.arg]),
     "Transpose": lambda node, known: make("mT", known[node.arg]),
     "HadamardProduct": lambda node, known: ex.mul(*(known[a] for a in node.args)),
     "HadamardPower": lambda node, known: ex.power(known[node.base], known[node.exp]),

@@ -1,9 +1,10 @@
 """The judge: whether emitted values, gradients and tangents are those of the formula as written.
 
-SymPy differentiates the formula as written, not our own rules. In each regime (a cell in which every comparison has one
-answer, so that abs, sign, minima, maxima and choices are open) the difference to the emitted form is shown to be 0 in a
-rational function field (`field.py`): that is a proof. Where the field does not tell, 50 digits at many points decide:
-the two agree there, or one point refutes the claim. Kinks themselves, where regimes meet, are not part of this.
+SymPy and a differential field (`reading.py`) differentiate the formula as written, not our own rules. In each regime (a
+cell in which every comparison has one answer, so that abs, sign, minima, maxima and choices are open) the difference to
+the emitted form is shown to be 0 in a rational function field (`field.py`): that is a proof. Where the field does not
+tell, 50 digits at many points decide: the two agree there, or one point refutes the claim. Kinks themselves, where
+regimes meet, are not part of this.
 """
 
 from __future__ import annotations
@@ -16,10 +17,11 @@ import mpmath as mp
 
 from symgrad.accuracy.evaluate import Environment, Exact
 from symgrad.ir import expr as ex
-from symgrad.ir.expr import Expr, symbol
+from symgrad.ir.expr import Expr, make, symbol
 from symgrad.ir.traversal import rebuild, topological
-from symgrad.symbolic.field import Field, Undecided
-from symgrad.symbolic.to_sympy import NotConvertible, sympy_symbol, to_sympy
+from symgrad.symbolic.field import Undecided
+from symgrad.symbolic.reading import is_zero
+from symgrad.symbolic.to_sympy import NotConvertible
 
 __all__ = ["Claim", "Verdict", "judge"]
 
@@ -178,13 +180,20 @@ def _proven(claim: Claim, points: Sequence[Environment]) -> tuple[int, int]:
         steps: dict[Expr, Expr] = {}
         sides = tuple(_opened(e, decisions, steps) for e in (claim.formula, claim.emitted, claim.factor))
         try:
-            _prove_regime(sides, claim.by, inside)
+            _prove_regime(sides, claim.by, _with_steps(inside, steps))
             done += 1
         except (Undecided, NotConvertible) as error:
             reason = Undecided(str(error))
     if not done:
         raise reason
     return done, len(regimes)
+
+
+def _with_steps(points: Sequence[Environment], steps: Mapping[Expr, Expr]) -> Sequence[Environment]:
+    """The points with the values that the steps have there; a step of steps comes after these."""
+    for value, own in steps.items():
+        points = [{**p, own: number} for p, number in zip(points, Exact(points, 300)(value), strict=True)]
+    return points
 
 
 def _prove_regime(sides: Sequence[Expr], by: Expr | None, points: Sequence[Environment]) -> None:
@@ -209,37 +218,15 @@ def _by_signs(points: Sequence[Environment]) -> list[list[Environment]]:
 
 
 def _is_equal(sides: Sequence[Expr], by: Expr | None, points: Sequence[Environment]) -> bool:
-    import sympy
-
-    formula, emitted, factor = sides
-    own = {s: _real(s) for e in sides for s in e.symbols}
-    if by is not None:
-        own.setdefault(by, _real(by))
-    written = to_sympy(formula, own)
-    true = written if by is None else sympy.diff(written, own[by]) * to_sympy(factor, own)
-    ours = to_sympy(emitted, own)
-    names = {symbol_: s for s, symbol_ in own.items()}
-
-    def values(of: Any) -> list[Any]:
-        if of is None:
-            return [mp.mpf(0)] * len(points)
-        if of not in names:
-            raise Undecided(f"{of} has no value")
-        known = names[of]
-        return [mp.mpf(p[known]) if known in p else mp.mpf(1) for p in points]
-
     if not points:
         raise Undecided("a regime without a point")
+    formula, emitted, factor = sides
+
+    def values(of: Expr | None) -> list[Any]:
+        return [mp.mpf(0 if of is None else p[of]) for p in points]
+
     with mp.workprec(200):
-        return Field(values).is_zero(true - ours)
-
-
-def _real(s: Expr) -> Any:
-    """A symbol that SymPy differentiates by; no more is assumed of it than that it is real."""
-    import sympy
-
-    found = sympy_symbol(s)
-    return found if found.is_real else sympy.Symbol(s.name, real=True)
+        return is_zero(formula, emitted, values, by, factor)
 
 
 _COMPARISONS = ("lt", "le", "gt", "ge", "eq", "ne")
@@ -338,6 +325,11 @@ def _opened_node(node: Expr, args: list[Expr], sign: Any, steps: dict[Expr, Expr
         return ex.TRUE if holds else ex.FALSE
     if op in _STEPS:
         return steps.setdefault(rebuild(node, args), symbol(f"step{len(steps)}"))
+    if op == "remainder":
+        return args[0] - args[1] * steps.setdefault(make("floor", args[0] / args[1]), symbol(f"step{len(steps)}"))
+    if op == "fmod":
+        turns = (args[0] - rebuild(node, args)) / args[1]
+        return args[0] - args[1] * steps.setdefault(turns, symbol(f"step{len(steps)}"))
     if op == "finite":
         return args[0]
     return rebuild(node, args) if args else node

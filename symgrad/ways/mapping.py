@@ -20,6 +20,7 @@ __all__ = ["is_sympy", "output_name", "spec_of_formula", "spec_of_mapping"]
 
 _ORDER = ("op", "summary", "reference", "doc", "tensors", "hyperparameters", "let", "outputs", "gradients")
 _FORMULAS = ("let", "outputs", "gradients")
+_MODULES = frozenset({"torch", "sympy", "sp", "math", "numpy", "np", "jnp", "S"})  # no tensors, where they stand alone
 
 
 def is_sympy(value: object) -> bool:
@@ -54,7 +55,10 @@ class _Reader:
     def __init__(self, path: str, values: dict[str, Any]) -> None:
         self._path = path
         self._values = values
-        self._formulas = {key: _named(values.get(key)) for key in _FORMULAS}
+        self._formulas = {
+            key: {name: _with_plain_indices(formula) for name, formula in _named(values.get(key)).items()}
+            for key in _FORMULAS
+        }
         self._texts: dict[tuple[str, str], str] = {}
         self._items: dict[Any, str] = {}  # SymPy's symbols by their names
 
@@ -158,9 +162,9 @@ class _Reader:
 
         Parameters of the module come last: the others are the arguments of its forward.
         """
-        from symgrad.parse.build import CONSTANTS
+        from symgrad.parse.build import CONSTANTS, NO_NUMBERS
 
-        declared = {*hyperparameters, *self._formulas["let"], *CONSTANTS}
+        declared = {*hyperparameters, *self._formulas["let"], *CONSTANTS, *NO_NUMBERS}
         if any(self._own.values()):
             declared |= {str(d) for keys in self._own.values() for d in keys.get("shape") or () if isinstance(d, str)}
         found: dict[str, None] = {}
@@ -194,6 +198,16 @@ def _name(item: Any) -> str:
     return identifier(item)
 
 
+def _with_plain_indices(formula: Any) -> Any:
+    if isinstance(formula, Mapping):
+        return {**formula, "expr": _with_plain_indices(formula.get("expr"))}
+    if not is_sympy(formula):
+        return formula
+    from symgrad.symbolic.matrices import with_plain_indices
+
+    return with_plain_indices(formula)
+
+
 def _expression(formula: Any) -> Any:
     return formula.get("expr") if isinstance(formula, Mapping) else formula
 
@@ -203,15 +217,17 @@ def _text(formula: Any) -> str:
 
 
 def _names(text: str) -> list[str]:
-    """The names that a formula reads, in its order; none of what is no formula."""
+    """The names that a formula reads, in its order; of what is no formula the words that may be names."""
     from symgrad.parse.faults import FormulaError
-    from symgrad.parse.text import names_in, read
+    from symgrad.parse.text import names_in, read, words_in
 
     try:
         known = names_in(text)
-        nodes = [n for n in ast.walk(read(text).tree) if isinstance(n, ast.Name) and n.id in known]
+        tree = read(text).tree
     except FormulaError:  # which is reported when the spec is read
-        return []
+        return words_in(text)
+    modules = {id(n.value) for n in ast.walk(tree) if isinstance(n, ast.Attribute) and ast.unparse(n.value) in _MODULES}
+    nodes = [n for n in ast.walk(tree) if isinstance(n, ast.Name) and n.id in known and id(n) not in modules]
     return list(dict.fromkeys(n.id for n in sorted(nodes, key=lambda n: n.col_offset)))
 
 

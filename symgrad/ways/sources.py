@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import linecache
 import os
-import re
 from collections.abc import Callable, Mapping
 from os import PathLike
 from pathlib import Path
@@ -42,11 +41,11 @@ def spec_of(source: Source) -> Spec:
 
 
 def _of_text(text: str) -> Spec:
-    """A path, a formula or YAML: paths have the suffix of one or are there, formulas are one line with an operator."""
+    """A path, a formula or YAML: a path has the suffix of one, is there, or is a single word; a formula is one line."""
     if "\n" in text or text.startswith("{"):
         return parse_spec(text)
-    is_formula = re.search(r"[-+*(<>=@]|\s", text) and not text.endswith(_PATHS) and not os.path.exists(text)
-    return spec_of_formula(text) if is_formula else load_spec(text)
+    is_path = text.endswith(_PATHS) or text.isidentifier() or os.path.exists(text)
+    return load_spec(text) if is_path else spec_of_formula(text)
 
 
 def spec_of_function(function: Callable[..., Any]) -> Spec:

@@ -10,14 +10,20 @@ from pathlib import Path
 import pytest
 import sympy as sp
 import torch
+from sympy.codegen.cfunctions import fma, log1p
+from sympy.physics.units import meter
+from sympy.stats import Normal
 
 import symgrad
+from symgrad.parse import parse_formulas
 from symgrad.spec import load_specs, parse_spec
 from symgrad.spec.write import as_yaml
 from tests.ways import decorated
 
 HERE = Path(__file__).parent
 X, BETA = sp.symbols("x beta", real=True)
+K = sp.Symbol("k", positive=True)
+N, J = sp.symbols("n j", integer=True, nonnegative=True)
 SWISH = """\
 op: swish_of_ways
 tensors:
@@ -171,12 +177,64 @@ def test_assumptions_are_domains_and_kinds() -> None:
         (lambda: sp.Symbol("z", imaginary=True) * X, "is not real"),
         (lambda: sp.re(sp.Symbol("z")), "declare the symbols real=True"),
         (lambda: "x * sigmod(y_)", "unknown function 'sigmod'"),
+        (lambda: sp.polylog(2, X), "polylog is not in the language, and SymPy says it in no words that are"),
+        (lambda: sp.Lambda(X, X**2), "a function is called"),
+        (lambda: sp.Matrix([X, 2]), "each entry is an output of its own"),
+        (lambda: sp.Tuple(X, 2), "each entry is an output of its own"),
+        (lambda: Normal("N", 0, 1) * X, "symgrad.log_prob writes its density"),
+        (lambda: meter * X, "a unit of measurement"),
+        (lambda: sp.IndexedBase("v")[0] * X, "single and shifted elements are not"),
+        (lambda: sp.Sum(sp.IndexedBase("v")[N], (N, 1, BETA)), "an index runs over a whole dimension"),
+        (lambda: sp.MatrixSymbol("A", 3, 3) + sp.Identity(3), "a unit matrix whose size is a symbol"),
+        (lambda: sp.Float("1e400") * X, "beyond every floating-point number"),
+        (lambda: "I * x_", "unknown name 'I'; SymPy's is the imaginary unit"),
+        (lambda: "x_ + nan", "unknown name 'nan'; SymPy's is no number"),
+        (lambda: "np.exp(x_)", "functions are called by their plain name"),
+        (lambda: "x_ // 2", "'//' is not an operator; did you mean floor(a / b)?"),
+        (lambda: "x_ if x_ > 0 else 0", "'if' is not part of the language; write where(condition, a, b)"),
+        (lambda: "Sum(x_, (k, 0, 3))", "a sum over a number SymPy's object carries out"),
+        (lambda: "expint(1, x_)", "torch has no such function"),
     ],
 )
 def test_what_cannot_be_an_operation_is_refused_with_the_reason(formula, message: str) -> None:
     with pytest.raises(symgrad.SpecError) as caught:
         symgrad.op("refused", y=formula())
     assert message in str(caught.value)
+
+
+SAID = {
+    "a polynomial": (sp.Poly(X**2 + 1, X), "x**2 + 1"),
+    "a spherical Bessel function": (sp.jn(0, K), "sin(k) / k"),
+    "a harmonic number": (sp.harmonic(K), "polygamma(0, k + 1) + EulerGamma"),
+    "a hypergeometric function": (sp.hyper([1], [2], K), "exp(k) / k - 1 / k"),
+    "a Meijer G-function": (sp.meijerg([[], []], [[0], []], X), "exp(-x)"),
+    "C's own functions": (log1p(X) + fma(X, BETA, K), "log(x + 1) + beta * x + k"),
+    "a matter of equality": (sp.KroneckerDelta(N, 2) * X, "x * where(n != 2, 0, 1)"),
+    "a number without a name": (sp.CRootOf(X**5 - X - 1, 0) * K, "1.167303978261418684256046 * k"),
+    "a sum over a number": (sp.Sum(X**N, (N, 0, 3)), "x**2 + x**3 + x + 1"),
+    "a sum up to an integer": (sp.Sum(K**J, (J, 0, N)), "where(k == 1, n + 1, (1 - k**(n + 1)) / (1 - k))"),
+}
+
+
+@pytest.mark.parametrize("name", SAID)
+def test_what_the_language_has_no_word_for_is_said_in_other_words(name: str) -> None:
+    formula, line = SAID[name]
+    assert symgrad.op("said", out=formula).spec.outputs[0].formula.line == line
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("x/y", ["x", "y"]),
+        ("sp.exp(x) + torch.sin(t) + sympy.sqrt(x)", ["x", "t"]),
+        ("S.Half * x - sp.S.One", ["x"]),
+        ("Rational(1, 3) * x**2 + Piecewise((x, x > 0), (0, True))", ["x"]),
+    ],
+)
+def test_a_line_is_a_formula_however_sympys_users_write_it(text: str, names: list[str]) -> None:
+    op = symgrad.op(text)
+    assert [t.name for t in op.spec.tensors] == names
+    assert parse_formulas(op.spec).outputs
 
 
 def test_names_that_are_none_here_are_mapped() -> None:
@@ -200,6 +258,19 @@ def test_matrices_and_sums_over_indices_are_tensor_operations() -> None:
     torch.testing.assert_close(product(left, right[:, 0]), left @ right[:, 0])
     squares = symgrad.op("squares_of_ways", y=sp.sqrt(sp.Sum(v[i] ** 2, (i, 0, n - 1))))
     torch.testing.assert_close(squares(left[0]), torch.linalg.vector_norm(left[0]))
+
+
+def test_unit_matrices_elements_and_ranged_indices_have_words() -> None:
+    n = sp.Symbol("n", integer=True)
+    a, lam = sp.MatrixSymbol("A", n, n), sp.Symbol("lam", positive=True)
+    left, scale = torch.randn(3, 3), torch.tensor(0.5)
+    ridge = symgrad.op("ridge_of_ways", y=a + lam * sp.Identity(n), tensors=[a, lam])
+    torch.testing.assert_close(ridge(left, scale), left + 0.5 * torch.eye(3))
+    corner = symgrad.op("corner_of_ways", y=a[0, 1] * a.T[2, 0], tensors=[a])
+    torch.testing.assert_close(corner(left), left[0, 1] * left[0, 2])
+    v, i = sp.IndexedBase("V"), sp.Idx("i", n)
+    total = symgrad.op("ranged_of_ways", y=sp.Sum(v[i] ** 2, i))
+    torch.testing.assert_close(total(left[0]), (left[0] ** 2).sum())
 
 
 def test_what_needs_no_sympy_leaves_it_out(tmp_path: Path) -> None:
