@@ -39,7 +39,7 @@ def _close(ours: Any, theirs: Any, what: str, rtol: float = 1e-4) -> None:
     found, expected = _numbers(ours), _numbers(theirs)
     assert found.shape == expected.shape, f"{what}: shape {found.shape}, not {expected.shape}"
     size = float(np.max(np.abs(expected), initial=0.0, where=np.isfinite(expected)))
-    np.testing.assert_allclose(found, expected, rtol=rtol, atol=rtol * max(size, 1e-3), err_msg=what)
+    np.testing.assert_allclose(found, expected, rtol=rtol, atol=rtol * max(size, 1e-2), err_msg=what)
 
 
 def _tuple(value: Any) -> tuple[Any, ...]:
@@ -66,10 +66,14 @@ class OperationTests(Facts):
     module: ClassVar[tuple[Any, tuple[str, ...]] | None] = None
     only_reverse: ClassVar[bool] = False
 
+    def _widest(self) -> Any:
+        """The dtype in which least is lost: a GPU has no float64, nor have convolutions."""
+        return mx.float32 if self.only_reverse or mx.default_device() == mx.gpu else mx.float64
+
     def test_values(self) -> None:
         """The values are those of the formula."""
         for settings, arguments in self.points():
-            args = _floats(arguments, mx.float32)
+            args = _floats(arguments, self._widest())
             ours, theirs = (outputs(f(*args, **settings)) for f in (type(self).call, type(self).composite))
             for y, z in zip(ours, theirs, strict=True):
                 _close(y, z, str(settings))
@@ -77,7 +81,7 @@ class OperationTests(Facts):
     def test_derivatives(self) -> None:
         """Reverse and forward mode and their nestings are those of the formula, or of the rules."""
         for settings, arguments in self.points():
-            args = _floats(arguments, mx.float32)
+            args = _floats(arguments, self._widest())
             if not self.wanted(args) or not any(self.smooth):
                 continue
             own = [args[k] for k in self.wanted(args)]
@@ -117,7 +121,12 @@ class OperationTests(Facts):
             found["reverse over reverse"] = _tuple(mx.grad(lambda *v: _dot(gradient(*v), tangents), every)(*own))
             if not self.only_reverse:
                 found["forward over reverse"] = mx.jvp(lambda *v: list(gradient(*v)), list(own), tangents)[1]
-                inner = lambda *v: mx.sin(mx.jvp(loss, list(v), tangents)[1][0])  # noqa: E731
+
+                def inner(*values: Any) -> Any:  # of the composite by its gradient: MLX has no such nesting of max
+                    if is_composite:
+                        return mx.sin(_dot(gradient(*values), tangents))
+                    return mx.sin(mx.jvp(loss, list(values), tangents)[1][0])
+
                 found["reverse over forward"] = _tuple(mx.grad(inner, every)(*own))
                 found["forward over forward"] = mx.jvp(inner, list(own), tangents)[1]
             if mx.default_device() == mx.gpu:  # on a CPU MLX calls a C++ compiler, which takes seconds

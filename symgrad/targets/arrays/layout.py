@@ -15,6 +15,7 @@ from symgrad.lower.code import Code, code
 from symgrad.lower.naming import Names
 from symgrad.lower.program import Assign, Program, Return, Statement, missing, returned
 from symgrad.ops.tensors import data_arguments, is_index
+from symgrad.ops.tensors.extent import extent
 from symgrad.ops.tensors.shapes import shape_sources
 from symgrad.rules.tensors import less_logsumexp
 from symgrad.spec import Spec
@@ -205,6 +206,9 @@ def _normalised(form: Expr, outputs: Collection[Expr]) -> Expr:
 
 def _whole(form: Expr, formula: Expr) -> Expr:
     """A form in the shape of its formula, of which tensors may have cancelled."""
+    known = extent(form), extent(formula)
+    if known[0] == known[1] and known[0].exact:
+        return form
     missing = shape_sources(formula) - shape_sources(form)
     return make("expand", form, formula) if missing and form.op != "expand" else form
 
