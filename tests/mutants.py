@@ -61,6 +61,9 @@ _OWN = {"apart": "{op: apart, tensors: {x: , y: }, outputs: {a: sin(x)*y, b: cos
 
 # Mistakes that change nothing that anyone could notice, each with its reason.
 EQUIVALENT: dict[str, str] = {
+    "smooth_l1: SmoothL1Function.forward: `magnitude <= beta` for `magnitude < beta`": "both branches meet there",
+    "smooth_l1: SmoothL1Function.backward: `magnitude > beta` for `magnitude >= beta`": "and so do their slopes",
+    "smooth_l1: SmoothL1Function.jvp: `torch.abs(d) > beta` for `torch.abs(d) >= beta`": "and so do their slopes",
     "huber: HuberFunction.forward: `magnitude_d < delta` for `magnitude_d <= delta`": "both branches meet there",
     "softshrink: SoftshrinkFunction.forward: `x <= -threshold` for `x < -threshold`": "both branches are 0 there",
     "swish: residuals read in forward over reverse": "none is kept while forward mode is on, and g is multiplied last",

@@ -24,7 +24,17 @@ from symgrad.symbolic.moves import BACK, MOVES, ORDERS, put_back, taken
 if TYPE_CHECKING:
     import numpy
 
-__all__ = ["Elements", "NeedsPoint", "contract"]
+__all__ = ["Elements", "NeedsPoint", "contract", "symbols_of"]
+
+
+def symbols_of(name: str, shape: tuple[int, ...], kind: str) -> numpy.ndarray:
+    """A symbol for each element of a tensor."""
+    import numpy as np
+
+    found = np.empty(shape, dtype=object)
+    for place in np.ndindex(*shape):
+        found[place] = ex.symbol("_".join([name, *map(str, place)]), kind)
+    return found
 
 
 class NeedsPoint(Undecided):

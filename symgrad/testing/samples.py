@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import functools
 import itertools
+import math
 from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -20,6 +22,7 @@ __all__ = [
     "composite",
     "draw",
     "every",
+    "expected",
     "forward_ad",
     "gradients",
     "leaves",
@@ -33,6 +36,7 @@ __all__ = [
 
 forward_ad: Any = torch.autograd.forward_ad  # has no annotations
 _broadcast_shapes: Any = torch.broadcast_shapes  # nor has this
+_MOST_QUOTIENTS = 4  # of one gradient
 _DTYPES = {"float": torch.float64, "int": torch.int64, "bool": torch.bool}
 
 
@@ -292,6 +296,43 @@ def gradients(
     if not wrt or not subject.live:
         return [y.detach() for y in outputs], []
     return [y.detach() for y in outputs], descended(total(subject, outputs), wrt)
+
+
+def expected(
+    subject: Subject, settings: Settings, tensors: Sequence[Any], wanted: Sequence[int] | None = None
+) -> tuple[list[Tensor], list[Tensor]]:
+    """The outputs and gradients of the reference.
+
+    Where autograd takes 0 times infinity of a dead branch for no number, the derivative is what difference quotients
+    tend to; no number is left where they tend to none.
+    """
+    function = reference(subject, settings)
+    outputs, found = gradients(subject, function, tensors, wanted)
+    if any(bool(g.isnan().any()) for g in found):
+        places = present(tensors, subject.places if wanted is None else wanted)
+        doubles = [t.double() if isinstance(t, Tensor) and t.is_floating_point() else t for t in tensors]
+        for place, g in zip(places, found, strict=True):
+            for index in g.isnan().nonzero().tolist()[:_MOST_QUOTIENTS]:
+                g[tuple(index)] = _quotient(scalar(subject, function), doubles, place, tuple(index))
+    return outputs, found
+
+
+def _quotient(function: Callable[..., Tensor], tensors: Sequence[Any], place: int, index: tuple[int, ...]) -> float:
+    """The derivative of a number in one element by extrapolated central differences; NaN where they do not agree."""
+
+    def central(step: float) -> float:
+        sides = []
+        for sign in (1, -1):
+            moved = [t.clone() if k == place else t for k, t in enumerate(tensors)]
+            moved[place][index] += sign * step
+            sides.append(float(function(*moved).detach()))
+        return (sides[0] - sides[1]) / (2 * step)
+
+    size = 1e-3 * max(abs(float(tensors[place][index])), 1e-3)
+    rows = [central(size / 2**k) for k in range(4)]
+    for order in (4, 16):
+        rows = [(order * b - a) / (order - 1) for a, b in pairwise(rows)]
+    return rows[1] if abs(rows[1] - rows[0]) <= 1e-7 * (1 + abs(rows[1])) else math.nan
 
 
 def descended(result: Tensor, wrt: Sequence[Tensor], **options: Any) -> list[Tensor]:

@@ -96,6 +96,8 @@ class Printer(Arithmetic):
             return self._of_arrays("sqrt", base)
         if n == Fraction(-1, 2):
             return code(self._functions["rsqrt"], base)
+        if exponent.is_static and n is None:
+            return code(self._functions["pow"], base, self(exponent))
         return binary("**", base, self(exponent))
 
     def _clamp(self, node: Expr) -> Code:

@@ -11,6 +11,7 @@ from symgrad.lower.code import words
 from symgrad.lower.conditionals import branches
 from symgrad.lower.program import Assign, Program, Return, reads, returned
 from symgrad.lower.python import lines
+from symgrad.targets.arrays.golden import golden
 from symgrad.targets.arrays.layout import Layout
 from symgrad.targets.arrays.schedule import Target, statements
 from symgrad.targets.arrays.signature import signature
@@ -18,7 +19,7 @@ from symgrad.targets.constants import constant_value
 from symgrad.targets.literals import literal, tuple_of
 from symgrad.targets.torch.docs import summary
 from symgrad.targets.torch.layout import Layout as Samples
-from symgrad.targets.torch.samples import refused, sampled_range, settings, shapes
+from symgrad.targets.torch.samples import large_shapes, refused, sampled_range, settings, shapes
 
 __all__ = ["facts"]
 
@@ -48,6 +49,9 @@ def facts(layout: Layout) -> dict[str, Any]:
             [str(o.grad and layout.promoted(layout.variants[0].formulas[o.name]) is not None) for o in spec.outputs]
         ),
         "refused": [f"({literal(name)}, {value}, {error})" for name, value, error in refused(spec)],
+        "large": [literal(s) for s in large_shapes(samples)[:1]],
+        "empty": [literal(s) for s in shapes(samples)[1][:1]],
+        "golden": list(golden(layout)),
         "call_signature": signature(layout, "Any"),
     }
     found["imported"] = reads(composite).union(*map(reads, rules.values()), *(words(v) for _, v, _ in refused(spec)))

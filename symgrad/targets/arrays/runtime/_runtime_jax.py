@@ -120,8 +120,7 @@ class Operation(Generic[Result]):
 
     Forward and reverse mode come from one rule by ``tangents``, and reverse mode alone from one by
     ``gradients``. ``recompute`` says what reverse mode computes again: all that the rule does not mark,
-    nothing, or only what was ``widened``. A rule of that kind is linear in what it keeps, and what is
-    computed again costs a pass over memory.
+    nothing, or only what was ``widened`` or broadcast, which costs no pass over memory.
     """
 
     def __init__(self, value: Callable[..., Result], hyperparameters: int, recompute: Recompute) -> None:
@@ -150,18 +149,19 @@ class Operation(Generic[Result]):
             given = tuple(None if isinstance(t, SymbolicZero) else t for t in pushed)
             if all(t is None for t in given):
                 return outputs, _totals(outputs, None)
-            read = tuple_of(outputs)
-            keeps_all = self._recompute == "nothing" or (self._recompute == "widened" and _alike(*primals, *read))
-            return outputs, _totals(outputs, (rule if keeps_all else again)(primals, read, given, *values))
+            return outputs, _totals(outputs, again(primals, tuple_of(outputs), given, *values))
 
         self._ruled.defjvp(jvp, symbolic_zeros=True)
         self._compiled = jax.jit(self._ruled, static_argnums=self._static)
         return rule
 
     def _checkpointed(self, rule: Callable[..., Tangents]) -> Callable[..., Tangents]:
+        if self._recompute == "nothing":
+            return rule
+        apart = self._recompute == "all"  # behind a barrier, or XLA would keep it after all
         policy = jax.checkpoint_policies.save_only_these_names(_RESIDUAL)
         static = tuple(range(3, 3 + len(self._static)))
-        made: Callable[..., Tangents] = jax.checkpoint(rule, policy=policy, static_argnums=static)
+        made: Callable[..., Tangents] = jax.checkpoint(rule, prevent_cse=apart, policy=policy, static_argnums=static)
         return made
 
     def gradients(self, *, primals: Sequence[int], outputs: Sequence[int]) -> Callable[[Pull], Pull]:
@@ -197,12 +197,6 @@ class Operation(Generic[Result]):
         return take
 
 
-def _alike(*arrays: Any) -> bool:
-    """Whether all arrays of floats have one shape and one dtype, of 32 bits or more."""
-    floats = [a for a in arrays if a is not None and jnp.issubdtype(a.dtype, jnp.floating)]
-    return len({(a.shape, a.dtype) for a in floats}) == 1 and floats[0].dtype.itemsize >= 4
-
-
 def operation(
     *, hyperparameters: int = 0, recompute: Recompute = "all"
 ) -> Callable[[Callable[..., Result]], Operation[Result]]:
@@ -210,9 +204,12 @@ def operation(
     return lambda value: Operation(value, hyperparameters, recompute)
 
 
-def keep(value: Array) -> Array:
-    """Mark a value that reverse mode keeps, beside the inputs and outputs that the rule reads."""
-    kept: Array = _named(value, _RESIDUAL)
+def keep(value: Array, dtype: Any = None) -> Array:
+    """Mark a value that reverse mode keeps, beside the inputs and outputs that the rule reads.
+
+    A dtype is what it is kept in, if that is another.
+    """
+    kept: Array = _named(value.astype(dtype or value.dtype), _RESIDUAL).astype(value.dtype)
     return kept
 
 
@@ -318,6 +315,11 @@ def clamp(x: Array, low: Any, high: Any) -> Array:
     return x if high is None else jnp.where(x > high, high, x)
 
 
+def power(x: Array, exponent: float) -> Array:
+    """Return a power of ``x``, which is not read where the exponent is 0."""
+    return jnp.ones_like(x) if exponent == 0 else x**exponent
+
+
 def finite(x: Array) -> Array:
     """Return ``x`` with 1e30 in place of an infinity: a limit is reached there."""
     return jnp.nan_to_num(x, nan=jnp.nan, posinf=1e30, neginf=-1e30)
@@ -345,6 +347,17 @@ def extremum(argument: Callable[..., Array], x: Array, axis: int, keepdims: bool
     """Return the extremum along ``axis``, whose derivative goes to one element."""
     found = jnp.take_along_axis(x, argument(x, axis=axis, keepdims=True), axis=axis)
     return found if keepdims else jnp.squeeze(found, axis)
+
+
+def sort(x: Array, axis: int = -1, descending: bool = False, stable: bool = True) -> Array:
+    """Return the elements along ``axis`` in order.
+
+    They are taken from where they are, so that XLA sorts once for them and for their derivative; of two
+    sorts for values and for places it makes different ones.
+    """
+    if not x.ndim:
+        return x
+    return jnp.take_along_axis(x, jnp.argsort(x, axis=axis, descending=descending, stable=stable), axis=axis)
 
 
 def middle(x: Array, axis: int, keepdims: bool = False) -> Array:
