@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from itertools import combinations, product
+from random import Random
 from typing import Any
 
 from symgrad.accuracy.evaluate import FLOAT32, FLOAT64, Environment, Format
@@ -25,6 +26,7 @@ _DENSE = tuple(round(0.137 * k, 3) for k in range(1, 60))  # where most argument
 _SIZES = (1.0, 0.3, 3.0, 20.0, 0.8, 100.0, 1e3, 0.05, 8.0, 1e4, 0.6)
 _GAPS = (1e-3, 1e-5, 1e-2, 1e-4, 0.1, 1e-6, 0.03, 0.3)
 _MOST_TOGETHER = 88
+_MOST_SETTINGS = 4096  # of hyperparameters
 _ALIKE = (1e30, 1e-30, 1e19, 1e-12, 1e22, 1e13, 1e30, 1e-6, 1e9, 1e-30, 1e19, 1e4)  # magnitudes of all tensors together
 _ZEROS = 3  # points with the same tensor at 0
 _INTEGERS = (-2.0, 3.0, 2.0, -1.0, -3.0, 1.0)
@@ -100,7 +102,7 @@ def _points(
     powers: bool,
     ratios: bool,
 ) -> list[Environment]:
-    settings = [dict(zip(scalars, values, strict=True)) for values in product(*scalars.values())]
+    settings = _settings(scalars)
     sweeps: dict[Expr, list[Any]] = {}
     moderate: dict[Expr, list[Any]] = {}
     for symbol, within in tensors.items():
@@ -130,6 +132,14 @@ def _points(
     own = ([{**p, **settings[k % len(settings)]} for k, p in enumerate(ps)] for ps in (kept, [*alike, *zeros]))
     first, last = own
     return [*first, *thinned, *last]
+
+
+def _settings(scalars: Mapping[Expr, Sequence[Any]]) -> list[Environment]:
+    """The values of the hyperparameters in all combinations, or some hundreds where these are more."""
+    if math.prod(map(len, scalars.values())) <= _MOST_SETTINGS:
+        return [dict(zip(scalars, values, strict=True)) for values in product(*scalars.values())]
+    chosen = Random(0)
+    return [{s: values[chosen.randrange(len(values))] for s, values in scalars.items()} for _ in range(_MOST_SETTINGS)]
 
 
 def _of_one_size(

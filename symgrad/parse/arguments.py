@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from symgrad.errors import shown
 from symgrad.ir.expr import FALSE, OO, TRUE, Expr
 from symgrad.ops.tensors import Attribute, Ref, TensorOp
-from symgrad.ops.tensors.row import is_size
+from symgrad.ops.tensors.row import is_size, is_whole_size
 from symgrad.parse.advice import keyword_for
 
 if TYPE_CHECKING:
@@ -156,21 +156,31 @@ def _integer(builder: Builder, name: str, node: ast.expr) -> int | Ref:
     return int(number)
 
 
+def _size(builder: Builder, name: str, node: ast.expr) -> int | Ref | Expr:
+    value, _ = builder.isolated(builder.value, node)
+    return value if is_size(value) and is_whole_size(value) else _integer(builder, name, node)
+
+
 def _order(builder: Builder, name: str, node: ast.expr) -> int | Ref | str:
     value, _ = builder.isolated(builder.value, node)
     return "inf" if value is OO else _integer(builder, name, node)
 
 
-def _integers(builder: Builder, name: str, node: ast.expr) -> int | Ref | tuple[int | Ref, ...]:
-    if not isinstance(node, ast.List | ast.Tuple):
-        return _integer(builder, name, node)
-    if not node.elts:
-        builder.fail(node, f"{name!r} is an empty list")
-    return tuple(builder.each(lambda item: _integer(builder, name, item), node.elts))
+def _one_or_several(read: Callable[[Builder, str, ast.expr], Any]) -> Callable[[Builder, str, ast.expr], Any]:
+    """A reader of one value, or of a list of them as a tuple."""
+
+    def several(builder: Builder, name: str, node: ast.expr) -> Any:
+        if not isinstance(node, ast.List | ast.Tuple):
+            return read(builder, name, node)
+        if not node.elts:
+            builder.fail(node, f"{name!r} is an empty list")
+        return tuple(builder.each(lambda item: read(builder, name, item), node.elts))
+
+    return several
 
 
 def _dims(builder: Builder, name: str, node: ast.expr) -> int | Ref | tuple[int | Ref, ...]:
-    dims = _integers(builder, name, node)
+    dims: int | Ref | tuple[int | Ref, ...] = _one_or_several(_integer)(builder, name, node)
     if isinstance(dims, tuple) and len(set(dims)) < len(dims):
         builder.fail(node, f"{name!r} lists a dimension twice")
     return dims
@@ -213,7 +223,9 @@ _READERS: Mapping[str, Callable[[Builder, str, ast.expr], Any]] = {
     "dim": _integer,
     "dims": _dims,
     "int": _integer,
-    "ints": _integers,
+    "ints": _one_or_several(_integer),
+    "size": _size,
+    "sizes": _one_or_several(_size),
     "order": _order,
     "bool": _bool,
     "text": _text,

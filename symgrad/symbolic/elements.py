@@ -135,6 +135,8 @@ class Elements:
         def value(given: Any) -> Any:
             if isinstance(given, Ref):
                 return self._values[given.name]
+            if isinstance(given, Expr):
+                return int(self._numbers(self(given)))
             return tuple(map(value, given)) if isinstance(given, tuple) else given
 
         return {name: value(given) for name, given in node.attrs}

@@ -27,10 +27,11 @@ from symgrad.testing.samples import (
     reference,
     smooth,
     total,
+    undefined,
 )
 
 
-@check(applies=lambda subject: bool(subject.derived))
+@check(applies=lambda subject: bool(subject.derived) and not subject.detached)
 def finite_differences(subject: Subject, device: str) -> Iterator[str]:
     """gradcheck, with forward mode, batched and undefined gradients and dtypes."""
     for shapes, settings in subject.cases():
@@ -50,10 +51,11 @@ def finite_differences(subject: Subject, device: str) -> Iterator[str]:
                 check_grad_dtypes=True,
             )
         except RuntimeError as error:
-            yield f"gradcheck {subject.described(shapes, settings)}: {brief(error)}"
+            case = subject.described(shapes, settings)
+            yield f"gradcheck {case}: {brief(error)}{undefined(subject, settings, tensors)}"
 
 
-@check(applies=lambda subject: subject.double_backward and bool(subject.places) and not subject.overridden)
+@check(applies=lambda subject: subject.twice and not subject.detached)
 def second_differences(subject: Subject, device: str) -> Iterator[str]:
     """gradgradcheck, with forward over reverse and batched gradients."""
     for shapes, settings in subject.cases():
@@ -75,7 +77,8 @@ def second_differences(subject: Subject, device: str) -> Iterator[str]:
                 fast_mode=sum(t.numel() for t in x) > 4,
             )
         except RuntimeError as error:
-            yield f"gradgradcheck {subject.described(shapes, settings)}: {brief(error)}"
+            case = subject.described(shapes, settings)
+            yield f"gradgradcheck {case}: {brief(error)}{undefined(subject, settings, tensors)}"
 
 
 @check(applies=lambda subject: bool(subject.places))

@@ -121,6 +121,7 @@ class Subject:
     overridden: tuple[str, ...] = ()
     linear: bool = True
     double_backward: bool = True
+    detached: bool = False  # the formula stops a gradient, which finite differences do not
     inplace: Callable[..., Any] | None = None
     inplace_of: str = ""  # the tensor that it overwrites
     parameters: Mapping[str, float] = field(default_factory=dict)  # of the module, with their initial values

@@ -32,6 +32,7 @@ __all__ = [
     "scalar",
     "stacked",
     "total",
+    "undefined",
 ]
 
 forward_ad: Any = torch.autograd.forward_ad  # has no annotations
@@ -233,18 +234,35 @@ def _rule(subject: Subject, settings: Settings) -> Any:
         def jvp(ctx: Any, *tangents: Any) -> Any:
             tensors = ctx.saved_tensors
             values = listed(subject, subject.composite(*tensors, **settings))
-            zeros = tuple(torch.zeros_like(v) for v in values)
+            zeros = [torch.zeros_like(v) for v in values]
             wanted = [i for i in places if tensors[i] is not None and tangents[i] is not None]
+            floats = [k for k, z in enumerate(zeros) if z.is_floating_point()]
 
-            def weighed(*cotangents: Tensor) -> Tensor:
+            def weighed(*live: Tensor) -> Tensor:
+                cotangents = [*zeros]
+                for k, cotangent in zip(floats, live, strict=True):
+                    cotangents[k] = cotangent
                 found = gradients(cotangents, tensors)
                 terms = [(found[i] * tangents[i]).sum() for i in wanted if found[i] is not None]
-                return torch.stack([*terms, *(0 * c.sum() for c in cotangents)]).sum()
+                return torch.stack([*terms, *(0 * c.sum() for c in live)]).sum()
 
-            transposed = torch.func.grad(weighed, tuple(range(len(zeros))))(*zeros)
-            return transposed if len(zeros) > 1 else transposed[0]
+            transposed = torch.func.grad(weighed, tuple(range(len(floats))))(*(zeros[k] for k in floats))
+            results: list[Any] = [None] * len(zeros)
+            for k, tangent in zip(floats, transposed, strict=True):
+                results[k] = tangent
+            return tuple(results) if len(zeros) > 1 else results[0]
 
     return Rule
+
+
+def undefined(subject: Subject, settings: Settings, tensors: Sequence[Any]) -> str:
+    """A hint for where the formula itself has no finite value or gradient; an empty text where it has."""
+    outputs, found = gradients(subject, reference(subject, settings), tensors)
+    if all(bool(t.isfinite().all()) for t in (*outputs, *found)):
+        return ""
+    return (
+        "; the formula itself is not finite there: a 'domain', or 'ranges' and 'shapes' under 'test', says where it is"
+    )
 
 
 def closed(

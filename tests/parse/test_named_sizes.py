@@ -94,3 +94,24 @@ def test_a_size_is_told_by_a_tensor_that_is_never_absent() -> None:
 )
 def test_what_torch_does_not_do_with_a_number_is_refused(formula: str, message: str) -> None:
     assert [m[: len(message)] for m in mistakes(f"z: '{formula}'")] == [message]
+
+
+def test_borders_and_groups_are_made_of_sizes() -> None:
+    item = compiled_text(
+        "{op: f, tensors: {x: {shape: [B, C, L]}, w: {shape: [C, 1, K]}},"
+        " outputs: {y: 'x + conv1d(pad(x, (K - 1, 0)), w, groups=C)'}}"
+    )
+    for length, size in ((5, 3), (2, 1)):
+        x = torch.randn(2, 3, length, dtype=torch.float64, requires_grad=True)
+        w = torch.randn(3, 1, size, dtype=torch.float64, requires_grad=True)
+        right = x + torch.nn.functional.conv1d(torch.nn.functional.pad(x, (size - 1, 0)), w, groups=3)
+        found = item.function(x, w)
+        torch.testing.assert_close(found, right)
+        g = torch.randn_like(right)
+        torch.testing.assert_close(torch.autograd.grad(found, (x, w), g), torch.autograd.grad(right, (x, w), g))
+
+
+def test_groups_that_do_not_fit_the_channels_are_refused() -> None:
+    text = "{op: f, tensors: {x: {shape: [B, C, L]}, w: {shape: [O, 2, K]}}, outputs: {y: 'conv1d(x, w, groups=C)'}}"
+    with pytest.raises(SpecError, match="in C groups"):
+        parse_formulas(parse_spec(text, "a.yaml"))

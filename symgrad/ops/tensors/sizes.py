@@ -14,10 +14,10 @@ from math import prod
 from symgrad.ir.expr import Expr
 from symgrad.ops.tensors.extent import Dim, extent
 
-__all__ = ["difference", "divided", "number_of", "plus", "product", "quotient", "total"]
+__all__ = ["difference", "divided", "less", "number_of", "plus", "product", "quotient", "terms", "total"]
 
 
-def _terms(dim: Dim) -> tuple[dict[Dim, Fraction], Fraction]:
+def terms(dim: Dim) -> tuple[dict[Dim, Fraction], Fraction]:
     """A size as a sum of multiples of sizes and a constant."""
     if isinstance(dim, int):
         return {}, Fraction(dim)
@@ -37,14 +37,14 @@ def _size(terms: dict[Dim, Fraction], constant: Fraction) -> Dim:
 
 def total(dims: Iterable[Dim]) -> Dim:
     """The sum of sizes."""
-    terms: dict[Dim, Fraction] = {}
+    found: dict[Dim, Fraction] = {}
     constant = Fraction(0)
     for dim in dims:
-        own, number = _terms(dim)
+        own, number = terms(dim)
         constant += number
         for part, factor in own.items():
-            terms[part] = terms.get(part, Fraction(0)) + factor
-    return _size(terms, constant)
+            found[part] = found.get(part, Fraction(0)) + factor
+    return _size(found, constant)
 
 
 def plus(dim: Dim, number: int) -> Dim:
@@ -52,15 +52,21 @@ def plus(dim: Dim, number: int) -> Dim:
     return total([dim, number])
 
 
+def less(dim: Dim, other: Dim) -> Dim:
+    """A size without another one."""
+    parts, constant = terms(other)
+    return total([dim, _size({part: -factor for part, factor in parts.items()}, -constant)])
+
+
 def divided(dim: Dim, parts: int) -> Dim:
     """One of so many equal parts of a size."""
-    terms, constant = _terms(dim)
-    return _size({part: factor / parts for part, factor in terms.items()}, constant / parts)
+    own, constant = terms(dim)
+    return _size({part: factor / parts for part, factor in own.items()}, constant / parts)
 
 
 def difference(left: Dim, right: Dim) -> int | None:
     """How much larger the first size is; None where that is not known."""
-    (one, number), (other, less) = _terms(left), _terms(right)
+    (one, number), (other, less) = terms(left), terms(right)
     return int(number - less) if one == other and (number - less).denominator == 1 else None
 
 

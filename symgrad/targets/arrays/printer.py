@@ -147,6 +147,8 @@ class Printer(Arithmetic):
         """An attribute; a hyperparameter by its local name."""
         if isinstance(value, Ref):
             return self(next(s for s in self.names if s.op == "sym" and s.name == value.name))
+        if isinstance(value, Expr):
+            return self._operand(value)
         return tuple_of(list(map(self._attribute, value))) if isinstance(value, tuple) else constant(value)
 
     def _count(self, node: Expr) -> Code:

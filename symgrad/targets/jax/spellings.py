@@ -94,6 +94,7 @@ JAX = Spelling(
         "solve": "jnp.linalg.solve({0}, {1})",
         "det": "jnp.linalg.det({0})",
         "cofactor": "jax.grad(lambda m: jnp.linalg.det(m).sum())({0})",
+        "cofactor_slope": "jax.jvp(jax.grad(lambda m: jnp.linalg.det(m).sum()), ({0},), ({1},))[1]",
         "logdet": "rt.logdet({0})",
         "logabsdet": "jnp.linalg.slogdet({0})[1]",
         "cholesky": "jnp.linalg.cholesky({0})",

@@ -18,7 +18,8 @@ from symgrad.ir.expr import Expr
 from symgrad.ir.traversal import topological
 from symgrad.ops.tensors import TENSOR_OPS
 from symgrad.ops.tensors.extent import Extent, broadcast, extent
-from symgrad.parse.fitting import Fitting, sizes
+from symgrad.ops.tensors.row import is_size
+from symgrad.parse.fitting import Fitting, sizes, with_sizes
 from symgrad.spec import Spec
 from symgrad.spec.model import Hyperparameter, Tensor
 from symgrad.targets.torch.dtypes import floated_in
@@ -61,10 +62,10 @@ def settings(layout: Layout, every: bool = False) -> list[tuple[Any, ...]]:
     spec = layout.spec
     attributes = _attributes(layout)
     values = [_values(spec, h, h.name in attributes) for h in spec.hyperparameters]
-    combinations = list(product(*values))
+    few = math.prod(map(len, values)) <= _MOST_SETTINGS
+    found = list(product(*values)) if every or few else _thinned(spec, values)
     if every:
-        return combinations
-    found = combinations if len(combinations) <= _MOST_SETTINGS else _thinned(spec, values)
+        return found
     return [f for f in found if _is_regular(layout, f)] or found[:1]
 
 
@@ -159,7 +160,7 @@ def shapes(layout: Layout) -> tuple[list[Shapes], list[Shapes]]:
         for s, of in sized
         if not any(_is_narrow(r, of) for r in roots) and not any(_is_clamped_apart(n, of) for n in nodes)
     ] or found[:1]
-    found = [s for s in found if _has_places(layout, s)] or found[:1]
+    found = [s for s in found if _has_places(layout, s) and _has_value(layout, nodes, s)] or found[:1]
     empty = [s for s in empty if _has_places(layout, s)]
     optional = [i for i, t in enumerate(spec.tensors) if t.default is not None]
     for i in optional:
@@ -176,6 +177,17 @@ def _has_places(layout: Layout, shapes: Shapes) -> bool:
     named = places(f for v in layout.variants for f in v.formulas.values())
     drawn = {layout.symbol(t.name): sampled_range(t, spec)[1] for t in spec.tensors if layout.symbol(t.name) in named}
     return all(drawn[s] <= bound.get(d, math.inf) for s, dims in named.items() for d in dims if isinstance(d, str))
+
+
+def _has_value(layout: Layout, nodes: Iterable[Expr], shapes: Shapes) -> bool:
+    """Whether what formulas make of sizes alone is a number: `1 / (C - 1)` is none where C is 1."""
+    tensors = [layout.symbol(t.name) for t in layout.spec.tensors]
+    told = {s: shape for s, shape in zip(tensors, shapes, strict=True) if shape is not None}
+    own = zip(layout.spec.hyperparameters, settings(layout)[0], strict=True)
+    values = {layout.symbol(h.name): value for h, value in own}
+    sized = [with_sizes(n, told) for n in nodes if is_size(n) and n.args and not n.is_boolean]
+    known = [n for n in sized if n.symbols <= values.keys()]
+    return not known or all(math.isfinite(v) for v in exact(known, values, 53))
 
 
 def _is_narrow(root: Expr, shapes: Mapping[Expr, Shape]) -> bool:

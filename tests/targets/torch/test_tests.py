@@ -31,7 +31,9 @@ SWISH = SPECS / "swish.yaml"
 # has not in half precision, no value where two tensors are equal, a difference in which the composite loses digits in
 # float32, truth values as outputs, a function whose torch is not accurate beside its root, one with a derivative where
 # it has no value, one that torch rounds twice in half precision, parameters with sizes of their own,
-# errors of two functions that are alike by luck, bounds for which torch has no gradient.
+# errors of two functions that are alike by luck, bounds for which torch has no gradient, names that tests and classes
+# use, places as an output beside a gradient that is given, a gradient that is stopped, a quotient by what is zero for
+# one element, borders and groups of named sizes.
 UNUSUAL = (
     "{op: capped, tensors: {x: }, hyperparameters: {c: {default: 0.5}}, outputs: {y: 'max(min(x, c), -1)'}}",
     "{op: unread, tensors: {x: , w: , b: }, hyperparameters: {flag: true},"
@@ -94,6 +96,16 @@ UNUSUAL = (
     "{op: rooted_gamma, tensors: {x: {domain: '(0, oo)'}}, outputs: {y: lgamma(x)}}",
     "{op: arcosh, tensors: {x: }, outputs: {y: acosh(x)}}",
     "{op: entropy, tensors: {p: , q: }, outputs: {y: 'xlogy(p, q)', z: 'xlog1py(p, q)'}}",
+    "{op: own_names, tensors: {x: }, hyperparameters: {torch: true, __x: 2, value: 3, output: 2, isinstance: 1},"
+    " outputs: {y: 'where(torch, x, 2*x) * __x * value * output * isinstance'}, module: {}}",
+    "{op: placed, tensors: {x: {shape: [N, C]}}, gradients: {x: 2*grad_y},"
+    " outputs: {y: exp(x), k: {expr: 'argmax(x, dim=1)', grad: false}}}",
+    "{op: stopped, tensors: {x: }, outputs: {y: x * detach(sin(x))}}",
+    "{op: unbiased, tensors: {x: {shape: [N, C]}}, outputs: {y: 'sum(x**2, dim=1) / (C - 1)'}}",
+    "{op: causal, tensors: {x: {shape: [B, C, L]}, w: {shape: [C, 1, K]}, b: {shape: [C], default: 0}},"
+    " outputs: {y: 'x + conv1d(pad(x, (K - 1, 0)), w, b, groups=C)'}}",
+    "{op: by_channel, tensors: {x: {shape: [B, C, L]}, w: {shape: [C, M, 2]}},"
+    " outputs: {y: 'conv_transpose1d(x, w, groups=C)'}}",
 )
 
 

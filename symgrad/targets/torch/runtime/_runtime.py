@@ -894,22 +894,112 @@ def _sign(order: Tensor) -> Tensor:
 
 
 def cofactor(x: Tensor) -> Tensor:
-    """Return the derivative of ``det``, of matrices without an inverse too.
+    """Return the derivative of ``det``, of matrices without an inverse too."""
+    function: Any = _Cofactor
+    found: Tensor = function.apply(x)
+    return found
+
+
+def cofactor_slope(x: Tensor, direction: Tensor) -> Tensor:
+    """Return the derivative of ``cofactor`` in a direction, of matrices without an inverse too."""
+    function: Any = _CofactorSlope
+    found: Tensor = function.apply(x, direction)
+    return found
+
+
+class _Cofactor(Function):
+    """The cofactors by the factors of the matrix, whose own derivatives are infinite without an inverse.
 
     Pivots are kept from 0 by an error of rounding, so that what is returned is right for a matrix as close as that.
     """
-    if x.numel() == 0:
-        return torch.zeros_like(x)
-    factors, order = torch.linalg.lu_factor_ex(x)[:2]
-    pivots = factors.diagonal(dim1=-2, dim2=-1)
-    largest = factors.abs().amax((-2, -1)).unsqueeze(-1)
-    least = torch.finfo(x.dtype).eps * torch.where(largest == 0, 1, largest)
-    missing = torch.where(pivots.abs() < least, torch.where(pivots < 0, -least, least) - pivots, 0)
-    permutation, lower, _ = torch.lu_unpack(factors, order)
-    close = x + permutation @ (lower * missing.unsqueeze(-2))
-    size: Tensor = (pivots + missing).prod(-1) * _sign(order)
-    inverse: Tensor = torch.linalg.inv(close)
-    return size[..., None, None] * inverse.mT
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(x: Tensor) -> Tensor:
+        if x.numel() == 0:
+            return torch.zeros_like(x)
+        factors, order = torch.linalg.lu_factor_ex(x)[:2]
+        pivots = factors.diagonal(dim1=-2, dim2=-1)
+        largest = factors.abs().amax((-2, -1)).unsqueeze(-1)
+        least = torch.finfo(x.dtype).eps * torch.where(largest == 0, 1, largest)
+        kept = torch.where(pivots.abs() < least, torch.where(pivots < 0, -least, least), pivots)
+        close = factors + torch.diag_embed(kept - pivots)
+        unit = torch.eye(x.shape[-1], dtype=x.dtype, device=x.device).expand(x.shape)
+        size: Tensor = kept.prod(-1) * _sign(order)
+        inverse: Tensor = torch.linalg.lu_solve(close, order, unit)
+        found: Tensor = size[..., None, None] * inverse.mT
+        return found
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        ctx.save_for_backward(*inputs)
+        ctx.save_for_forward(*inputs)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Any:
+        (x,) = ctx.saved_tensors
+        return cofactor_slope(x, grad)
+
+    @staticmethod
+    def jvp(ctx: Any, tangent: Tensor) -> Any:
+        (x,) = ctx.saved_tensors
+        return cofactor_slope(x, tangent)
+
+
+class _CofactorSlope(Function):
+    """The second derivative of ``det``, a symmetric form. Singular values are kept from 0 by an error of rounding."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(x: Tensor, direction: Tensor) -> Tensor:
+        if x.numel() == 0:
+            return torch.zeros_like(x)
+        left, sizes, right = torch.linalg.svd(x)
+        largest = sizes[..., :1]
+        sizes = torch.maximum(sizes, torch.finfo(x.dtype).eps * torch.where(largest == 0, 1, largest))
+        sign = (torch.linalg.det(left) * torch.linalg.det(right)).sign()
+        turned = left.mT @ direction @ right.mT
+        inverse = 1 / sizes
+        others = sizes.prod(-1)[..., None, None] * inverse.unsqueeze(-1) * inverse.unsqueeze(-2)
+        others = others - torch.diag_embed(others.diagonal(dim1=-2, dim2=-1))  # products of all but two
+        shares = (turned.diagonal(dim1=-2, dim2=-1).unsqueeze(-2) * others).sum(-1)
+        found: Tensor = sign[..., None, None] * (left @ (torch.diag_embed(shares) - others * turned.mT) @ right)
+        return found
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        ctx.save_for_backward(*inputs, output)
+        ctx.save_for_forward(*inputs, output)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Any:
+        x, direction, slope = ctx.saved_tensors
+        return _third_of_det(x, direction, slope, grad), cofactor_slope(x, grad)
+
+    @staticmethod
+    def jvp(ctx: Any, tangent: Tensor | None, moved: Tensor | None) -> Any:
+        x, direction, slope = ctx.saved_tensors
+        terms = [] if tangent is None else [_third_of_det(x, direction, slope, tangent)]
+        terms += [] if moved is None else [cofactor_slope(x, moved)]
+        return sum(terms[1:], terms[0])
+
+
+def _third_of_det(x: Tensor, direction: Tensor, slope: Tensor, other: Tensor) -> Tensor:
+    """Return the third derivative of ``det``, of a matrix that has an inverse."""
+    turned, size = torch.linalg.inv_ex(x).inverse.mT, cofactor(x)
+
+    def along(way: Tensor) -> Any:
+        return turned @ way.mT @ size
+
+    def share(value: Tensor, way: Tensor) -> Any:
+        return (value * way).sum((-2, -1))[..., None, None]
+
+    mixed = other @ turned.mT @ direction + direction @ turned.mT @ other
+    both = share(turned, other) * along(direction) + share(turned, direction) * along(other)
+    found: Tensor = share(slope, other) * turned - both + along(mixed)
+    return found
 
 
 _GOLDEN, _FIRST, _SECOND = -0x61C8864680B583EB, -0x40A7B892E31B1A47, -0x6B2FB644ECCEEE15  # as signed integers
