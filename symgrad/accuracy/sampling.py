@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from itertools import combinations, product
 from random import Random
 from typing import Any
@@ -41,7 +42,8 @@ def _jitter(k: int) -> float:
 ALL_REALS = Interval(-math.inf, math.inf, True, True)
 
 
-def magnitudes(values: Sequence[float], within: Interval, target: Format) -> list[float]:
+@lru_cache(maxsize=256)
+def magnitudes(values: tuple[float, ...], within: Interval, target: Format) -> tuple[float, ...]:
     """Signed samples of the given magnitudes inside a range, rounded to the format.
 
     In a bounded range magnitudes become distances from its ends, so that the ends are approached closely.
@@ -55,7 +57,7 @@ def magnitudes(values: Sequence[float], within: Interval, target: Format) -> lis
                 found[rounded] = None
     if not found:
         found[target.round(_middle(within))] = None
-    return list(found)
+    return tuple(found)
 
 
 def _placed(scaled: float, size: float, within: Interval) -> tuple[float, ...]:
@@ -103,8 +105,8 @@ def _points(
     ratios: bool,
 ) -> list[Environment]:
     settings = _settings(scalars)
-    sweeps: dict[Expr, list[Any]] = {}
-    moderate: dict[Expr, list[Any]] = {}
+    sweeps: dict[Expr, Sequence[Any]] = {}
+    moderate: dict[Expr, Sequence[Any]] = {}
     for symbol, within in tensors.items():
         if symbol["kind"] == "bool_tensor":
             sweeps[symbol] = moderate[symbol] = [True, False]

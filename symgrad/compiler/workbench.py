@@ -60,6 +60,7 @@ class Memory:
     """What the variants of a program share: sample points, measurements, chosen forms, and what searches may spend."""
 
     samples: dict[tuple[frozenset[Expr], int], Sample] = field(default_factory=dict)
+    points: dict[tuple[Any, ...], dict[Format, list[Environment]]] = field(default_factory=dict)
     judges: dict[Expr, Judge] = field(default_factory=dict)
     choices: dict[Expr, Choice] = field(default_factory=dict)
     effort: Effort = field(default_factory=Effort)
@@ -102,7 +103,13 @@ class Workbench:
         return {self._program.symbols[h.name]: hyperparameter_values(spec, h) for h in spec.hyperparameters}
 
     def points(self, region: Expr, most: int) -> dict[Format, list[Environment]]:
-        """Sample points for a region."""
+        """Sample points for a region: those of its variables."""
+        key = region.tensors, region.symbols, most
+        if key not in self._memory.points:
+            self._memory.points[key] = self._new_points(region, most)
+        return self._memory.points[key]
+
+    def _new_points(self, region: Expr, most: int) -> dict[Format, list[Environment]]:
         tensors = {s: self._ranges.get(s, ALL_REALS) for s in sorted(region.tensors, key=lambda s: s.name)}
         scalars = {s: v for s, v in self._scalars.items() if s in region.symbols}
         scalars |= {s: _SIZES for s in region.symbols if s["kind"] == "int" and s not in self._scalars}

@@ -430,6 +430,12 @@ def tangent(ctx: Any, value: Tensor, output: int = 0) -> Tensor:
     return value.expand(shape).to(kind)
 
 
+def own(value: Tensor) -> Tensor:
+    """Return a result that forward mode does not take for a view: the tangent of one must lie in memory as it does."""
+    within = getattr(_forward_ad, "_current_level", -1) >= 0 and not torch.compiler.is_compiling()
+    return value.detach() if within else value
+
+
 class Sum:
     """The terms of an output's tangent, added up in its shape and dtype."""
 
