@@ -15,8 +15,9 @@ from symgrad.parse.advice import keyword_for
 if TYPE_CHECKING:
     from symgrad.parse.build import Builder
 
-__all__ = ["bind", "is_none", "read_attribute", "signature", "tensor_arguments"]
+__all__ = ["bind", "is_none", "read_attribute", "signature", "tensor_arguments", "whole_number"]
 
+_CALLED = {"axis": "dim", "keepdims": "keepdim", "ord": "p"}  # by torch as well
 _LARGEST = 2**31  # of an integer that is an attribute
 
 
@@ -44,13 +45,14 @@ def _bind_keywords(
     builder: Builder, usage: str, node: ast.Call, parameters: Sequence[str], bound: dict[str, ast.expr]
 ) -> None:
     for keyword in node.keywords:
-        if keyword.arg is None or keyword.arg not in parameters:
+        own = keyword.arg if keyword.arg in parameters else _CALLED.get(keyword.arg or "")
+        if own is None or own not in parameters:
             word = keyword.arg or "**"
             near = keyword_for(word, parameters) or builder.suggestion(word, parameters)
             builder.fail(keyword, f"{usage} has no argument {shown(word)}{near}")
-        if keyword.arg in bound:
-            builder.fail(keyword, f"{usage} is given {keyword.arg!r} twice")
-        bound[keyword.arg] = keyword.value
+        if own in bound:
+            builder.fail(keyword, f"{usage} is given {own!r} twice")
+        bound[own] = keyword.value
 
 
 def tensor_arguments(
@@ -73,6 +75,9 @@ def tensor_arguments(
             if operand not in bound:
                 builder.fail(node, f"{usage} lacks its argument {operand!r}")
     else:
+        several = [a for a in row.attributes if a.required and a.kind in ("ints", "dims")]
+        if several == list(row.attributes) and len(plain) > len(operands) + 1:  # x.permute(1, 0, 2)
+            plain = [*plain[: len(operands)], ast.copy_location(ast.Tuple(plain[len(operands) :]), plain[-1])]
         call = ast.copy_location(ast.Call(node.func, plain, node.keywords), node)
         if row.order:
             bound = bind(builder, name, call, row.order, len(row.order))
@@ -120,6 +125,14 @@ def _attributes(
     values = builder.each(read, [bound[attribute.name] for attribute in given])
     defaults = {attribute.name: attribute.default for attribute in row.attributes}
     return {**defaults, **{attribute.name: value for attribute, value in zip(given, values, strict=True)}}
+
+
+def whole_number(node: ast.expr) -> int | None:
+    """The value of a node that is a whole number; None for anything else."""
+    sign = -1 if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) else 1
+    inner = node.operand if isinstance(node, ast.UnaryOp) else node
+    plain = isinstance(inner, ast.Constant) and type(inner.value) is int
+    return sign * inner.value if plain and isinstance(inner, ast.Constant) and isinstance(inner.value, int) else None
 
 
 def is_none(node: ast.expr) -> bool:

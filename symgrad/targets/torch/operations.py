@@ -444,7 +444,16 @@ def _conv_slope(printer: Printer, node: Expr) -> Code:
     return code(f"rt.{node.op}({{0}})", [*parts, *_attributes(printer, node)])
 
 
+def _again(printer: Printer, node: Expr) -> Code:
+    """A call of the operation itself, where what is printed may be differentiated; else the formula."""
+    if not printer.differentiable:
+        return printer(node.args[0])
+    results = code("_call({0})", list(map(printer, node.args[1:])))
+    return results if node["place"] < 0 else code("{0}[{1}]", results, node["place"])
+
+
 SPECIAL: dict[str, Callable[[Printer, Expr], Code]] = {
+    "again": _again,
     "expand": _expand,
     "sum_to": _sum_to,
     "conform": _conform,
