@@ -90,7 +90,7 @@ def _is_float_of_places(node: Expr) -> bool:
         places = places or part.op == "arange"
         if part.op == "arange" or is_number(part):
             continue
-        if part.op == "sym" or is_index(part):
+        if part.op == "sym" or is_index(part) or part.is_boolean:  # a choice has the dtype of a tensor
             return False
         pending += data_arguments(part)
     return places
@@ -181,7 +181,7 @@ def _alone(operands: Operands) -> frozenset[Expr]:
 
 def _operand(operand: Expr | Total | Floated, names: Mapping[Expr, str | Code]) -> Code:
     if isinstance(operand, Floated) and operand.of.op != "sym":
-        return code("torch.empty(1)")
+        return code("torch.empty(())" if extent(operand.of) == SCALAR else "torch.empty(1)")
     if isinstance(operand, Floated):
         return code("rt.floated({0})", names[operand.of])
     if isinstance(operand, Total):
