@@ -1095,7 +1095,7 @@ def matmul_left(grad: Tensor, b: Tensor, shape: Any) -> Tensor:
     if b.dim() == 1:
         product = grad.unsqueeze(-1) * b
     elif len(shape) == 1:
-        return (grad.unsqueeze(-2) * b).sum(-1).sum_to_size(shape)
+        return (b @ grad.unsqueeze(-1)).squeeze(-1).sum_to_size(shape)
     else:
         product = grad @ b.mT
     return product.sum_to_size(shape)
@@ -1107,7 +1107,7 @@ def matmul_right(a: Tensor, grad: Tensor, shape: Any) -> Tensor:
         product = a.unsqueeze(-1) * (grad.unsqueeze(-2) if len(shape) > 1 else grad)
         return product.sum_to_size(shape) if len(shape) > 1 else a * grad
     if len(shape) == 1:
-        return (grad.unsqueeze(-1) * a).sum_to_size(shape)
+        return rows(a).mT @ grad.reshape(-1)
     if len(shape) == 2:
         return rows(a).mT @ rows(grad)
     return (a.mT @ grad).sum_to_size(shape)
