@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import copy
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ from symgrad.parse.advice import keyword_for
 if TYPE_CHECKING:
     from symgrad.parse.build import Builder
 
-__all__ = ["bind", "is_none", "read_attribute", "signature", "tensor_arguments", "whole_number"]
+__all__ = ["bind", "divided_exactly", "is_none", "read_attribute", "signature", "tensor_arguments", "whole_number"]
 
 _CALLED = {"axis": "dim", "keepdims": "keepdim", "ord": "p"}  # by torch as well
 _LARGEST = 2**31  # of an integer that is an attribute
@@ -104,6 +105,8 @@ def _several(row: TensorOp, plain: Sequence[ast.expr], attributes: Sequence[str]
 
 def _operands(builder: Builder, row: TensorOp, names: Sequence[str], bound: Mapping[str, ast.expr]) -> list[ast.expr]:
     given = [bound[name] for name in names if name in bound and not is_none(bound[name])]
+    last = len(row.operands) - 1
+    given = [divided_exactly(a) if min(k, last) in row.numbers else a for k, a in enumerate(given)]
     for name in names[: len(names) - row.optional]:
         if name in bound and is_none(bound[name]):
             builder.fail(bound[name], f"the argument {name!r} cannot be None")
@@ -125,6 +128,19 @@ def _attributes(
     values = builder.each(read, [bound[attribute.name] for attribute in given])
     defaults = {attribute.name: attribute.default for attribute in row.attributes}
     return {**defaults, **{attribute.name: value for attribute, value in zip(given, values, strict=True)}}
+
+
+class _Exact(ast.NodeTransformer):
+    def visit_BinOp(self, node: ast.BinOp) -> ast.BinOp:
+        self.generic_visit(node)
+        operator = ast.Div() if isinstance(node.op, ast.FloorDiv) else node.op
+        return ast.copy_location(ast.BinOp(node.left, operator, node.right), node)
+
+
+def divided_exactly(node: ast.expr) -> ast.expr:
+    """What calculates a size, with `//` as a division that leaves no rest."""
+    exact: ast.expr = _Exact().visit(copy.deepcopy(node))
+    return exact
 
 
 def whole_number(node: ast.expr) -> int | None:
@@ -170,7 +186,7 @@ def _integer(builder: Builder, name: str, node: ast.expr) -> int | Ref:
 
 
 def _size(builder: Builder, name: str, node: ast.expr) -> int | Ref | Expr:
-    value, _ = builder.isolated(builder.value, node)
+    value, _ = builder.isolated(builder.value, divided_exactly(node))
     return value if is_size(value) and is_whole_size(value) else _integer(builder, name, node)
 
 

@@ -4,7 +4,6 @@ along one dimension."""
 from __future__ import annotations
 
 import ast
-import copy
 from collections.abc import Sequence
 from fractions import Fraction
 from math import lcm
@@ -18,7 +17,7 @@ from symgrad.ops.tensors.indexing import lookup
 from symgrad.ops.tensors.joins import cat, chunks, select, slice_of
 from symgrad.ops.tensors.row import is_number, is_size
 from symgrad.ops.tensors.shaping import unsqueeze
-from symgrad.parse.arguments import whole_number
+from symgrad.parse.arguments import divided_exactly, whole_number
 
 if TYPE_CHECKING:
     from symgrad.parse.build import Builder
@@ -107,7 +106,7 @@ def _bound(builder: Builder, node: ast.expr, size: Dim | None) -> int | Fraction
     number = whole_number(node)
     if number is not None:
         return number
-    value, _ = builder.isolated(builder.value, _Exact().visit(copy.deepcopy(node)))
+    value, _ = builder.isolated(builder.value, divided_exactly(node))
     if not is_size(value) or size is None:
         builder.fail(node, _BOUNDS)
     bound = sizes.number_of(value)
@@ -118,15 +117,6 @@ def _bound(builder: Builder, node: ast.expr, size: Dim | None) -> int | Fraction
     if share is None:
         builder.fail(node, _BOUNDS)
     return share + 1 if share < 0 else share
-
-
-class _Exact(ast.NodeTransformer):
-    """Division of sizes without a rest."""
-
-    def visit_BinOp(self, node: ast.BinOp) -> ast.BinOp:
-        self.generic_visit(node)
-        operator = ast.Div() if isinstance(node.op, ast.FloorDiv) else node.op
-        return ast.copy_location(ast.BinOp(node.left, operator, node.right), node)
 
 
 def _is(node: ast.expr, value: object) -> bool:

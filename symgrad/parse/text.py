@@ -38,7 +38,7 @@ _TOKEN = re.compile(
 )
 _EXPONENT = re.compile(r"[eE]([+-]?)0*([0-9]*)$")
 
-_BINARY = frozenset({"*", "/", "%", "@", "**", "<", "<=", ">", ">=", "==", "!=", "&", "|", "and", "or"})
+_BINARY = frozenset({"*", "/", "//", "%", "@", "**", "<", "<=", ">", ">=", "==", "!=", "&", "|", "and", "or"})
 _SIGNS = frozenset({"+", "-"})
 _PREFIXES = frozenset({"~", "not"})
 _VALUES = frozenset({"True", "False", "None"})
@@ -47,7 +47,6 @@ _CLOSING = {"(": ")", "[": "]"}
 # What other languages, or Python itself, would allow here; and what to write.
 _REFUSED: Mapping[str, str] = {
     "^": "'^' is not an operator; did you mean '**'?",
-    "//": "'//' is not an operator; did you mean floor(a / b)?",
     "<<": "'<<' is not an operator; did you mean '<'?",
     ">>": "'>>' is not an operator; did you mean '>'?",
     ":=": "':=' is not an operator; name intermediates under 'let'",

@@ -248,7 +248,7 @@ MISTAKES: dict[str, tuple[int, str]] = {
     "x ^ 2": (2, "'^' is not an operator; did you mean '**'?"),
     "x %": (3, "an operand is missing between '%' and the end"),
     "nan_to_num(x)": (0, "nan_to_num(x, nan, posinf, neginf) lacks its argument 'nan'"),
-    "x // 2": (2, "'//' is not an operator; did you mean floor(a / b)?"),
+    "x // 2": (0, "'//' divides sizes where a whole number is needed; did you mean floor(a / b)?"),
     "x << 2": (2, "'<<' is not an operator; did you mean '<'?"),
     "x = 1": (2, "'=' has no meaning here; did you mean '=='?"),
     "x y": (2, "an operator is missing between 'x' and 'y'"),

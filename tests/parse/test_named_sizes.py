@@ -111,6 +111,19 @@ def test_borders_and_groups_are_made_of_sizes() -> None:
         torch.testing.assert_close(torch.autograd.grad(found, (x, w), g), torch.autograd.grad(right, (x, w), g))
 
 
+def test_sizes_are_divided_where_whole_numbers_are_needed() -> None:
+    item = compiled_text(
+        "{op: f, tensors: {x: {shape: [B, C, L]}, w: {shape: [C, 2, 3]}},"
+        " outputs: {y: 'conv1d(x, w, groups=C // 2, padding=1)',"
+        " z: 'x.unflatten(1, (2, C // 2)).reshape(B, 2*L, C // 2)'},"
+        " test: {shapes: {x: [2, 4, 5], w: [4, 2, 3]}}}"
+    )
+    x, w = torch.randn(2, 4, 5, dtype=torch.float64), torch.randn(4, 2, 3, dtype=torch.float64)
+    y, z = item.function(x, w)
+    torch.testing.assert_close(y, torch.nn.functional.conv1d(x, w, groups=2, padding=1))
+    torch.testing.assert_close(z, x.unflatten(1, (2, 2)).reshape(2, 10, 2))
+
+
 def test_groups_that_do_not_fit_the_channels_are_refused() -> None:
     text = "{op: f, tensors: {x: {shape: [B, C, L]}, w: {shape: [O, 2, K]}}, outputs: {y: 'conv1d(x, w, groups=C)'}}"
     with pytest.raises(SpecError, match="in C groups"):
