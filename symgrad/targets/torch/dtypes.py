@@ -56,14 +56,18 @@ def _operands(root: Expr) -> Operands:
     found: set[Expr | Total | Floated] = set()
     seen: set[Expr] = set()
     stack = [root]
-    counts = any(n.op == "arange" for n in topological(root))
+    order = topological(root)
+    counts = any(n.op == "arange" for n in order)
+    # A divisor beside a float is no float of its own.
+    products = [n for n in order if counts and n.op == "mul" and not _is_of_places(n)]
+    divisors = {a for n in products for a in n.args if _is_divisor(a) and is_integer(a.args[0])}
     while stack:
         node = stack.pop()
         if node in seen or node.is_boolean or node.is_static:
             continue
         seen.add(node)
-        if counts and _is_float_of_places(node):
-            found.add(Floated(node))
+        if counts and _is_of_places(node) and not is_integer(node):
+            found |= frozenset() if node in divisors else {Floated(node)}
         elif node.op == "sym":
             found.add(node)
         elif is_index(node):
@@ -80,9 +84,9 @@ def _operands(root: Expr) -> Operands:
     return frozenset(found)
 
 
-def _is_float_of_places(node: Expr) -> bool:
-    """Whether a value is computed of places alone, and is not whole: torch makes floats of its default type of them."""
-    if is_integer(node) or is_number(node):
+def _is_of_places(node: Expr) -> bool:
+    """Whether a value is computed of places alone: where it is not whole, torch makes floats of its default type."""
+    if is_number(node):
         return False
     pending, places = [node], False
     while pending:

@@ -238,7 +238,16 @@ def test_a_comparison_with_itself_finds_what_is_no_number(formula: str) -> None:
 
 @pytest.mark.parametrize(
     "formula",
-    ["x * sqrt(arange(D))", "x * arange(D)", "x + eye(N)[:, :1]", "mean(x * 0.5**arange(D))", "x * 0.5**arange(D)[0]"],
+    [
+        "x * sqrt(arange(D))",
+        "x / (arange(D) + 1)",
+        "sum(x / (arange(D) + 1), dim=1)",
+        "x + 1 / (arange(D) + 1)",
+        "x * arange(D)",
+        "x + eye(N)[:, :1]",
+        "mean(x * 0.5**arange(D))",
+        "x * 0.5**arange(D)[0]",
+    ],
 )
 def test_functions_of_places_have_their_part_in_the_dtype(formula: str) -> None:
     item = compiled_text(f"{{op: f, tensors: {{x: {{shape: [N, D]}}}}, outputs: {{y: '{formula}'}}}}")
