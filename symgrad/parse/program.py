@@ -232,7 +232,16 @@ class _Parser:
                 names[name] = Bound(own, sources_of(own))
                 written = f"grad_{written_as[output]}"  # beside a tensor of this name the output has another one
                 names.setdefault(written, names[name])
-        inner = Scope(names, scope.choices, elsewhere)
+        required = all(t.default is None for t in self.spec.tensors)
+        declared = [*(t.name for t in self.spec.tensors), *(h.name for h in self.spec.hyperparameters)]
+        arguments = [names[name].expr for name in declared] if required else []
+        inner = Scope(
+            names,
+            scope.choices,
+            elsewhere,
+            outputs=tuple(o.name for o in self.spec.outputs),
+            arguments=tuple(a for a in arguments if a is not None),
+        )
         return {
             name: self._gradient(formula, self._formula(formula, inner), scope.names.get(name, Bound()).expr)
             for name, formula in self.spec.gradients.items()

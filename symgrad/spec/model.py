@@ -14,6 +14,7 @@ from symgrad.spec.yaml_source import Scalar, SourceText
 
 __all__ = [
     "Dim",
+    "Extern",
     "Formula",
     "Hyperparameter",
     "Kind",
@@ -162,6 +163,19 @@ class Options:
 
 
 @dataclass(frozen=True)
+class Extern:
+    """Functions of one's own that serve plain calls of forward and of backward, as `package.module.function`."""
+
+    forward: str = ""
+    backward: str = ""
+
+    @property
+    def named(self) -> dict[str, str]:
+        """Those that there are, by method."""
+        return {name: path for name, path in (("forward", self.forward), ("backward", self.backward)) if path}
+
+
+@dataclass(frozen=True)
 class Sampling:
     """What the generated test samples, by the names of tensors and hyperparameters."""
 
@@ -183,6 +197,7 @@ class Spec:
     let: tuple[Formula, ...] = ()
     gradients: Mapping[str, Formula] = field(default_factory=dict, hash=False)
     module: Module | None = None
+    extern: Extern | None = None
     options: Options = Options()
     test: Sampling = Sampling()
     summary: str = ""

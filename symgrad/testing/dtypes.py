@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 import warnings
@@ -37,12 +38,20 @@ _ALIKE = 203  # terms: no power of two, which would round as one term does
 
 
 def _of_composite(subject: Subject, tensors: Sequence[Any], settings: Settings | None = None) -> list[Tensor]:
-    """What the composite returns; of meta tensors where torch has no kernel for the dtype."""
+    """What the composite returns; of meta tensors where torch has no kernel for the dtype, of such in float64 where it
+    refuses these too: its linear algebra knows no half precision."""
     formula = composite(subject, subject.settings[0] if settings is None else settings)
     try:
         return listed(subject, formula(*tensors))
     except (NotImplementedError, RuntimeError):
-        return listed(subject, formula(*(t.to("meta") if isinstance(t, Tensor) else t for t in tensors)))
+        blank = [t.to("meta") if isinstance(t, Tensor) else t for t in tensors]
+    try:
+        return listed(subject, formula(*blank))
+    except (NotImplementedError, RuntimeError):
+        kinds = [t.dtype for t in blank if isinstance(t, Tensor) and t.is_floating_point()]
+        kind = functools.reduce(torch.promote_types, kinds)
+        outputs = listed(subject, formula(*_cast(blank, torch.float64)))
+        return [y.to(kind) if y.is_floating_point() else y for y in outputs]
 
 
 def _short(tensors: Sequence[Any]) -> str:

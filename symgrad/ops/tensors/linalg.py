@@ -191,7 +191,7 @@ ROWS = (
     TensorOp(
         "solve",
         operands=("A", "B"),
-        torch="torch.linalg.solve({0}, {1})",
+        torch="rt.solve({0}, {1})",
         vjp=_solve_vjp,
         jvp=_solve_jvp,
         extent=_solved,

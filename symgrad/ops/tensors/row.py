@@ -165,9 +165,9 @@ def is_size(node: Expr) -> bool:
 
 
 def is_whole_size(node: Expr) -> bool:
-    """Whether a size is made of whole numbers by sums and products alone."""
+    """Whether a size is made of sizes by sums, products and division by numbers, which leaves no rest."""
     order = topological(node, leaves=frozenset(n for n in topological(node) if n.op == "count"))
-    return all(n.op in ("count", "add", "mul") or (n.number is not None and n.number.denominator == 1) for n in order)
+    return all(n.op in ("count", "add", "mul") or n.number is not None for n in order)
 
 
 def results(node: Expr) -> tuple[Expr, ...]:

@@ -326,6 +326,18 @@ DETACHED = TensorOp(  # the value, through which no derivative passes
 _SQUARE = (Attribute("dim1", "dim", required=True), Attribute("dim2", "dim", required=True))
 
 INTERNAL = (
+    TensorOp(  # an output as the operation computes it: its derivative is the rule that is given for it
+        "again",
+        operands=("output", "arguments"),
+        attributes=(Attribute("place", "int", required=True),),
+        variadic=True,
+        shape_of=0,
+        cost=4.0,
+        vjp=lambda node, g: (g, *(None for _ in node.args[1:])),
+        jvp=lambda node, t: t[0],
+        whole=True,
+        same=True,
+    ),
     TensorOp(  # one operand of what is around it: see ties.py and pivot.py
         "held",
         view=True,

@@ -14,7 +14,7 @@ from math import prod
 from symgrad.ir.expr import Expr
 from symgrad.ops.tensors.extent import Dim, extent
 
-__all__ = ["difference", "divided", "less", "number_of", "plus", "product", "quotient", "terms", "total"]
+__all__ = ["difference", "divided", "less", "number_of", "plus", "product", "quotient", "share", "terms", "total"]
 
 
 def terms(dim: Dim) -> tuple[dict[Dim, Fraction], Fraction]:
@@ -54,20 +54,32 @@ def plus(dim: Dim, number: int) -> Dim:
 
 def less(dim: Dim, other: Dim) -> Dim:
     """A size without another one."""
-    parts, constant = terms(other)
-    return total([dim, _size({part: -factor for part, factor in parts.items()}, -constant)])
+    return total([dim, _times(other, Fraction(-1))])
 
 
 def divided(dim: Dim, parts: int) -> Dim:
     """One of so many equal parts of a size."""
+    return _times(dim, Fraction(1, parts))
+
+
+def _times(dim: Dim, factor: Fraction) -> Dim:
     own, constant = terms(dim)
-    return _size({part: factor / parts for part, factor in own.items()}, constant / parts)
+    return _size({part: factor * own[part] for part in own}, factor * constant)
 
 
 def difference(left: Dim, right: Dim) -> int | None:
     """How much larger the first size is; None where that is not known."""
     (one, number), (other, less) = terms(left), terms(right)
     return int(number - less) if one == other and (number - less).denominator == 1 else None
+
+
+def share(part: Dim, whole: Dim) -> Fraction | None:
+    """Which part of a size another one is; None where that is not known."""
+    (own, number), (other, constant) = terms(part), terms(whole)
+    pairs = [(own.get(name, Fraction(0)), factor) for name, factor in other.items()]
+    found = {a / b for a, b in [*pairs, *([(number, constant)] if number or constant else [])] if b}
+    known = own.keys() <= other.keys() and (constant or not number)
+    return next(iter(found)) if known and len(found) == 1 else None
 
 
 def product(dims: Iterable[Dim]) -> Dim:
@@ -110,8 +122,8 @@ def number_of(value: Expr) -> Dim:
         parts = [a for a in value.args if a.number is None]
         if all(n.denominator == 1 for n in numbers):
             return product([number_of(a) for a in value.args])
-        if len(numbers) == 1 and numbers[0].numerator == 1 and all(a.op != "pow" for a in parts):
-            return divided(product([number_of(a) for a in parts]), numbers[0].denominator)
+        if len(numbers) == 1 and all(a.op != "pow" for a in parts):
+            return _times(product([number_of(a) for a in parts]), numbers[0])
     if value.op == "add":
         return total(number_of(a) for a in value.args)
     return ("size", value)

@@ -132,6 +132,9 @@ def _size(printer: Printer, dim: Dim) -> Code | None:
         if dim in known.dims:
             place = known.dims.index(dim)
             return code("{0}[{1}]", shape, place if known.exact else place - len(known.dims))
+    if isinstance(dim, tuple) and dim[0] == "product":
+        sizes = [size for part in dim[1] if (size := _size(printer, part)) is not None]
+        return joined("*", sizes) if len(sizes) == len(dim[1]) else None
     return _calculated_size(printer, dim) if isinstance(dim, tuple) and dim[0] == "linear" else None
 
 
@@ -175,7 +178,7 @@ def _shape_of_result(printer: Printer, node: Expr) -> Code:
     if node.op == "unsqueeze" and _known_shape(printer, node.args[0]):
         return code("{0}.shape", _indexed(_empty(printer, node.args[0]), node))
     # What is at hand is an argument by its shape, as the tensors are: an operand taken from outside would be data.
-    at_hand = frozenset(n for n in topological(node) if n is not node and not n.is_static and printer.is_local(n))
+    at_hand = frozenset(n for n in topological(node) if n is not node and not is_number(n) and printer.is_local(n))
     inside = topological(node, leaves=at_hand)
     sized = [t for n in inside for _, value in n.attrs for size in _sizes_in(value) for t in size.tensors]
     leaves = {n for n in inside if n in at_hand or (n.op == "sym" and n.tensors)} | set(sized)
@@ -444,7 +447,16 @@ def _conv_slope(printer: Printer, node: Expr) -> Code:
     return code(f"rt.{node.op}({{0}})", [*parts, *_attributes(printer, node)])
 
 
+def _again(printer: Printer, node: Expr) -> Code:
+    """A call of the operation itself, where what is printed may be differentiated; else the formula."""
+    if not printer.differentiable:
+        return printer(node.args[0])
+    results = code("_call({0})", list(map(printer, node.args[1:])))
+    return results if node["place"] < 0 else code("{0}[{1}]", results, node["place"])
+
+
 SPECIAL: dict[str, Callable[[Printer, Expr], Code]] = {
+    "again": _again,
     "expand": _expand,
     "sum_to": _sum_to,
     "conform": _conform,

@@ -205,8 +205,9 @@ def _is_clamped_apart(node: Expr, shapes: Mapping[Expr, Shape]) -> bool:
 
 
 def _wants_several(node: Expr) -> bool:
-    """Whether a value is undefined for one element: a variance, or a quotient by what vanishes then."""
-    if node.op == "pow" and (exponent := node.args[1].number) is not None and exponent < 0:
+    """Whether a value or its slope is undefined for one element: a variance, a root of what vanishes then, a quotient
+    by it."""
+    if node.op == "pow" and (exponent := node.args[1].number) is not None and exponent < 1:
         return _vanishes(node.args[0])
     return node.op == "var" and node["correction"] != 0
 
@@ -220,7 +221,7 @@ def _vanishes(node: Expr) -> bool:
         return any(map(_vanishes, node.args))
     if node.op in TENSOR_OPS and TENSOR_OPS[node.op].cost == 0:  # a view
         return _vanishes(node.args[0])
-    return node.op in ("pow", "sum", "mean", "norm", "abs") and _vanishes(node.args[0])
+    return node.op == "var" or (node.op in ("pow", "sum", "mean", "norm", "abs") and _vanishes(node.args[0]))
 
 
 def _fitting(layout: Layout, found: list[Shapes]) -> list[Shapes]:

@@ -198,8 +198,9 @@ class _Facts:
         residuals = [self._residuals(samples.variant_at(layout, values)) for values in self.settings]
         same = all(r == residuals[0] for r in residuals)
         yield "residuals", constant(residuals[0] if same else residuals)
-        if self.kept:
-            yield "kernel_residuals", constant(self.kept)
+        extern = len(spec.tensors) if spec.extern is not None and spec.extern.backward else 0
+        if most := max(self.kept, extern):
+            yield "kernel_residuals", constant(most)
         if overridden := [t.name for t in spec.tensors if any(t.name in v.overrides for v in layout.variants)]:
             yield "overridden", constant(overridden)
             if dispatch.is_nonlinear(layout):

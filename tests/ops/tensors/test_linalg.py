@@ -111,3 +111,20 @@ def test_forward_mode_over_forward_mode_is_right_where_torchs_determinant_is_not
     right[0, 1, 1, 0] = right[1, 0, 0, 1] = -1
     torch.testing.assert_close(torch.func.jacfwd(torch.func.jacfwd(op.function))(x), right)
     torch.testing.assert_close(torch.func.jacfwd(torch.func.jacfwd(rt.det))(x), right)
+
+
+def test_tangents_of_solutions_are_right_under_two_levels_of_vmap() -> None:
+    """Those of torch.linalg.solve are not (2.13): its hessian over a batch is off by orders of magnitude."""
+    op = compiled_text("{op: f, tensors: {a: {shape: [n, n]}, b: {shape: [n, k]}}, outputs: {y: 'solve(a, b)**2'}}")
+    torch.manual_seed(0)
+    a, b = rand(3, 3, 3) + 3 * torch.eye(3), rand(3, 3, 2)
+    right, found, forward = (
+        torch.func.vmap(mode(lambda a, b, f=f: f(a, b).sum(), argnums=(0, 1)))(a, b)
+        for f, mode in (
+            (lambda a, b: (torch.linalg.inv(a) @ b) ** 2, torch.func.hessian),
+            (op.function, torch.func.hessian),
+            (op.function, lambda f, argnums: torch.func.jacfwd(torch.func.jacfwd(f, argnums), argnums)),
+        )
+    )
+    torch.testing.assert_close(found, right, rtol=1e-9, atol=1e-9)
+    torch.testing.assert_close(forward, right, rtol=1e-9, atol=1e-9)

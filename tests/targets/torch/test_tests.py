@@ -33,7 +33,7 @@ SWISH = SPECS / "swish.yaml"
 # it has no value, one that torch rounds twice in half precision, parameters with sizes of their own,
 # errors of two functions that are alike by luck, bounds for which torch has no gradient, names that tests and classes
 # use, places as an output beside a gradient that is given, a gradient that is stopped, a quotient by what is zero for
-# one element, borders and groups of named sizes.
+# one element, borders and groups of named sizes, linear algebra that torch has not in half precision.
 UNUSUAL = (
     "{op: capped, tensors: {x: }, hyperparameters: {c: {default: 0.5}}, outputs: {y: 'max(min(x, c), -1)'}}",
     "{op: unread, tensors: {x: , w: , b: }, hyperparameters: {flag: true},"
@@ -104,6 +104,8 @@ UNUSUAL = (
     "{op: unbiased, tensors: {x: {shape: [N, C]}}, outputs: {y: 'sum(x**2, dim=1) / (C - 1)'}}",
     "{op: causal, tensors: {x: {shape: [B, C, L]}, w: {shape: [C, 1, K]}, b: {shape: [C], default: 0}},"
     " outputs: {y: 'x + conv1d(pad(x, (K - 1, 0)), w, b, groups=C)'}}",
+    "{op: gaussian, tensors: {a: {shape: [N, N]}, b: {shape: [N]}}, let: {s: 'a @ a.mT + eye(N)'},"
+    " outputs: {y: 'logdet(s) + b @ inverse(s) @ b'}}",
     "{op: by_channel, tensors: {x: {shape: [B, C, L]}, w: {shape: [C, M, 2]}},"
     " outputs: {y: 'conv_transpose1d(x, w, groups=C)'}}",
 )
