@@ -31,7 +31,8 @@ SWISH = SPECS / "swish.yaml"
 # has not in half precision, no value where two tensors are equal, a difference in which the composite loses digits in
 # float32, truth values as outputs, a function whose torch is not accurate beside its root, one with a derivative where
 # it has no value, one that torch rounds twice in half precision, parameters with sizes of their own,
-# errors of two functions that are alike by luck, bounds for which torch has no gradient.
+# errors of two functions that are alike by luck, bounds for which torch has no gradient, a part of a product that is
+# kept.
 UNUSUAL = (
     "{op: capped, tensors: {x: }, hyperparameters: {c: {default: 0.5}}, outputs: {y: 'max(min(x, c), -1)'}}",
     "{op: unread, tensors: {x: , w: , b: }, hyperparameters: {flag: true},"
@@ -93,6 +94,7 @@ UNUSUAL = (
     "{op: bounded, tensors: {x: , low: {default: -1}, high: {default: 1}}, outputs: {y: 'clamp(x, low, high)'}}",
     "{op: rooted_gamma, tensors: {x: {domain: '(0, oo)'}}, outputs: {y: lgamma(x)}}",
     "{op: arcosh, tensors: {x: }, outputs: {y: acosh(x)}}",
+    "{op: gated_sums, tensors: {x: , w: }, outputs: {y: 'tanh(w * cumsum(x, -1)) * x'}}",
     "{op: entropy, tensors: {p: , q: }, outputs: {y: 'xlogy(p, q)', z: 'xlog1py(p, q)'}}",
 )
 
