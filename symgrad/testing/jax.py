@@ -332,7 +332,8 @@ class OperationTests(Facts):
                     found = self._with_gradients(point.settings, list(map(jnp.asarray, given)), point.gradients)
                 true = dict(zip(found, point.values, strict=False)) | dict(point.gradients)
                 for name, numbers in true.items():
-                    wrong = untrue(found[name], numbers if x64 else [t and ... for t in numbers])
+                    scale = 1 if name.isdigit() else sum(map(len, point.values))  # the weights of its terms
+                    wrong = untrue(found[name], numbers if x64 else [t and ... for t in numbers], scale=scale)
                     assert not wrong, f"{name} at {point.arguments} {point.settings}, x64 {x64}: {wrong}"
 
     def _with_gradients(
