@@ -118,15 +118,15 @@ def numbered(values: Sequence[Any]) -> dict[str, Any]:
     return {str(k): value for k, value in enumerate(values)}
 
 
-def untrue(found: Any, truth: Sequence[Any], rtol: float = 1e-4) -> str:
-    """What is wrong with an array beside its true elements; empty if nothing is."""
+def untrue(found: Any, truth: Sequence[Any], rtol: float = 1e-4, scale: float = 1.0) -> str:
+    """What is wrong with an array beside its true elements; empty if nothing is. `scale` is the size of its terms."""
     import numpy as np
 
     size = max((abs(t) for t in truth if isinstance(t, float)), default=0.0)
     for own, t in zip(np.ravel(found).tolist(), truth, strict=True):
         if t is ... and not math.isfinite(own):
             return f"{own}, where the truth is finite"
-        if t is not None and t is not ... and not abs(own - t) <= rtol * max(abs(t), 0.01 * max(size, 1.0)):
+        if t is not None and t is not ... and not abs(own - t) <= rtol * max(abs(t), 0.01 * max(size, scale)):
             return f"{own!r}, not {t!r}"
     return ""
 

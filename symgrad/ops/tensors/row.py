@@ -79,6 +79,7 @@ class TensorOp:
         exact: whether it only moves elements and rounds nothing; what costs nothing does neither.
         rounds_inside: whether torch rounds intermediate values in half precision, on some device.
         view: whether its result may share the memory of its first operand.
+        called: what specs call, where they have no name for it itself.
         definition: what a call means, where that is not simply the node; raises ValueError for wrong arguments.
     """
 
@@ -113,6 +114,7 @@ class TensorOp:
     exact: bool = False
     rounds_inside: bool = False
     view: bool = False
+    called: tuple[str, ...] = ()
     definition: Callable[..., Expr] | None = None
 
 

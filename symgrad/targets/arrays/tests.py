@@ -24,6 +24,7 @@ from symgrad.targets.torch.samples import large_shapes, refused, sampled_range, 
 __all__ = ["facts"]
 
 _MOST_CASES = 4
+_LARGE = ((16, 17),)
 
 
 def facts(layout: Layout) -> dict[str, Any]:
@@ -31,6 +32,7 @@ def facts(layout: Layout) -> dict[str, Any]:
     spec, samples = layout.spec, Samples(layout.operation)
     rules = {t: _rule(layout, t, form) for t, form in layout.operation.program.gradients.items()}
     composite = branches(layout.operation.body, lambda variant: _composite(layout, variant), layout.condition)
+    empty = shapes(samples)[1]
     found: dict[str, Any] = {
         "op": spec.op,
         "class_name": "".join(part[:1].upper() + part[1:] for part in spec.op.split("_")),
@@ -49,8 +51,8 @@ def facts(layout: Layout) -> dict[str, Any]:
             [str(o.grad and layout.promoted(layout.variants[0].formulas[o.name]) is not None) for o in spec.outputs]
         ),
         "refused": [f"({literal(name)}, {value}, {error})" for name, value, error in refused(spec)],
-        "large": [literal(s) for s in large_shapes(samples)[:1]],
-        "empty": [literal(s) for s in shapes(samples)[1][:1]],
+        "large": [literal(s) for s in large_shapes(samples)[:1] or (_LARGE * len(spec.tensors),) * bool(empty)],
+        "empty": [literal(s) for s in empty[:1]],
         "golden": list(golden(layout)),
         "call_signature": signature(layout, "Any"),
     }

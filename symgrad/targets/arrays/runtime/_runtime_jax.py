@@ -222,11 +222,25 @@ def _totals(outputs: Any, terms: Tangents | None) -> Any:
 
 def _total(output: Array, terms: Sequence[Array]) -> Any:
     if not jnp.issubdtype(output.dtype, jnp.floating):
-        return np.zeros(output.shape, jax.dtypes.float0)
+        return SymbolicZero(jax.typeof(output).to_tangent_aval())
     if not terms:
-        return jnp.zeros_like(output)
+        return _placed(jnp.zeros_like(output), _axes(output))
     found = functools.reduce(jnp.add, terms)
-    return jnp.broadcast_to(found, output.shape).astype(output.dtype)
+    return _placed(jnp.broadcast_to(found, output.shape).astype(output.dtype), _axes(output))
+
+
+def _axes(value: Any) -> frozenset[str]:
+    """Return the axes of a mesh along which a value differs from device to device, inside ``shard_map``."""
+    of: Any = jax.typeof(value)
+    kind = getattr(of, "manual_axis_type", None)  # JAX 0.10; before it said so itself
+    found: frozenset[str] = getattr(of, "vma", frozenset()) if kind is None else kind.varying
+    return found
+
+
+def _placed(value: Any, axes: frozenset[str]) -> Any:
+    """Let a value differ along the axes of what it is a tangent or gradient of."""
+    missing = axes - _axes(value)
+    return jax.lax.pcast(value, tuple(missing), to="varying") if missing else value
 
 
 @jax.tree_util.register_static
@@ -234,17 +248,18 @@ class Like:
     """The shape and dtype of an argument, for its gradient; no data."""
 
     def __init__(self, value: Array) -> None:
-        self.shape, self.dtype = value.shape, value.dtype
+        self.shape, self.dtype, self.axes = value.shape, value.dtype, _axes(value)
 
     def __hash__(self) -> int:
-        return hash((self.shape, self.dtype))
+        return hash((self.shape, self.dtype, self.axes))
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Like) and (self.shape, self.dtype) == (other.shape, other.dtype)
+        return isinstance(other, Like) and vars(self) == vars(other)
 
     def __call__(self, gradient: Any) -> Array:
         """Sum what was broadcast, then round."""
-        return conform(jnp.asarray(gradient), self.shape).astype(self.dtype)
+        found: Array = _placed(conform(jnp.asarray(gradient), self.shape).astype(self.dtype), self.axes)
+        return found
 
 
 # ------------------------------------------------------------------------------------------ shapes
@@ -476,7 +491,10 @@ def segment_extremum(extremum: Callable[..., Array], x: Array, index: Array, siz
 # ------------------------------------------------------------------------------------------ products
 def _transposed(function: Callable[[Array], Array], shape: Sequence[int], grad: Array) -> Array:
     """Return the transposed of a linear function, of an array of ``shape``, at ``grad``."""
-    (found,) = jax.linear_transpose(function, _struct(tuple(shape), grad.dtype))(grad)
+    like: Any = _struct(tuple(shape), grad.dtype)
+    if _axes(grad):
+        like = _placed(jnp.zeros(shape, grad.dtype), _axes(grad))
+    (found,) = jax.linear_transpose(function, like)(grad)
     transposed: Array = found
     return transposed
 

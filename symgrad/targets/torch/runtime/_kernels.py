@@ -294,9 +294,9 @@ def _defined(values: Any) -> int:
 class Library:
     """The kernels of one file over plain CPU tensors, compiled when they are first needed.
 
-    They run where eager operations on the same tensors would give the same; anywhere else they
-    decline, and so they do, with one warning, where they cannot be compiled. SYMGRAD_KERNELS=0
-    turns them off.
+    They run for plain tensors, for which eager operations give the same but for rounding; for
+    anything else they decline, and so they do, with one warning, where they cannot be compiled.
+    SYMGRAD_KERNELS=0 turns them off.
     """
 
     as_is: frozenset[torch.dtype] = frozenset()  # dtypes that a pass reads beside its own
