@@ -26,6 +26,7 @@ __all__ = ["Element", "Field", "Undecided"]
 _MOST_GENERATORS = 40
 _MOST_TERMS = 2_000  # of a polynomial: bounds the work
 _MOST_PRODUCTS = 20_000  # of terms, in one product of polynomials
+_MOST_WORK = 3_000_000  # products of terms in all common factors that are looked for
 _MOST_POWER = 200
 _MOST_RESTARTS = 20
 _MOST_TURNS = 24  # times the smallest angle, in one sine or cosine
@@ -64,6 +65,7 @@ class Field:
 
     def __init__(self, values: Callable[[Any], Sequence[Any]]) -> None:
         self._points = values
+        self._work = 0
         self._units: dict[Any, Fraction] = {}  # by exponential or root, what share of the exponent its generator has
         self._reset()
 
@@ -98,6 +100,9 @@ class Field:
         return polynomial
 
     def _make(self, over: Any, under: Any) -> Element:
+        self._work += len(over) * len(under)
+        if self._work > _MOST_WORK:
+            raise Undecided("fractions that are too large")
         common = over.gcd(under) * under.leading_coefficient()
         if common != 1:
             over, under = over / common, under / common
