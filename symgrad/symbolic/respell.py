@@ -35,6 +35,7 @@ def _respellings(node: Any) -> Iterator[Any]:
         sympy.expand_func,
         lambda e: e.doit(),
         *(lambda e, kind=kind: e.rewrite(kind) for kind in kinds),
+        *(lambda e, kind=kind: sympy.expand_func(e.rewrite(kind)) for kind in (sympy.jn, sympy.yn)),  # of half an order
         sympy.hyperexpand,
     )
     for way in ways:

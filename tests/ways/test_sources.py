@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import pickle
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -116,6 +118,54 @@ def test_a_decorated_function_is_the_operation() -> None:
     (slope,) = torch.autograd.grad(decorated.huber_of_ways(x, t, delta=2.0).sum(), x)
     assert slope.tolist() == [0.5, 2.0]
     assert pickle.loads(pickle.dumps(decorated.huber_of_ways)) is decorated.huber_of_ways
+
+
+def test_annotations_may_stand_in_quotes(tmp_path: Path) -> None:
+    path = tmp_path / "quoted.py"
+    path.write_text(
+        "import symgrad\n@symgrad.op\ndef f(x: 'symgrad.tensor[\"N\"]', m: 'symgrad.boolean', *, n: 'int' = 2):\n"
+        "    return where(m, x**n, 0)\n"
+    )
+    (spec,) = load_specs(path)
+    assert [(t.shape, t.dtype) for t in spec.tensors] == [(("N",), "float"), (None, "bool")]
+    assert [(h.type, h.default) for h in spec.hyperparameters] == [("int", 2)]
+
+
+@pytest.mark.parametrize(
+    ("made", "message"),
+    [
+        (lambda: lambda x: 2 * x, "a lambda is no operation"),
+        (lambda: _asynchronous, "asynchronous"),
+        (lambda: functools.lru_cache(_asynchronous), "not _lru_cache_wrapper; other decorators stand above it"),
+        (lambda: staticmethod(_asynchronous), "not staticmethod"),
+        (lambda: torch.sin, "not builtin_function_or_method"),
+        (lambda: eval("lambda: 0", {"__name__": "nowhere"}), "a lambda is no operation"),
+    ],
+)
+def test_what_is_no_plain_function_is_refused_with_the_reason(made, message: str) -> None:
+    with pytest.raises(symgrad.SymgradError, match=message):
+        symgrad.op(made())
+
+
+async def _asynchronous(x):
+    return x
+
+
+def test_threads_get_one_operation() -> None:
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    found = []
+    threads = [
+        threading.Thread(target=lambda: found.append(symgrad.op("threads", y=X * sp.tanh(K * X)))) for _ in range(8)
+    ]
+    try:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(interval)
+    assert len(found) == 8 and len({id(op) for op in found}) == 1
 
 
 def test_an_operation_is_callable_has_its_names_and_its_mathematics(capsys: pytest.CaptureFixture[str]) -> None:
