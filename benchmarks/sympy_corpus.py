@@ -141,6 +141,7 @@ def special() -> Iterator[Case]:
     yield "upper gamma", sp.uppergamma(2, A)
     yield "zeta", sp.zeta(3, A)
     yield "LambertW", sp.LambertW(A)
+    yield "LambertW below -1", sp.LambertW(-1 / (3 + A), -1)
     yield "erfi", sp.erfi(X)
     yield "Airy", sp.airyai(X)
     yield "expint", sp.expint(1, A)

@@ -312,7 +312,7 @@ class Field:
             if key[0] == "log":
                 return self._root(key[1], share)
             if getattr(key[1], "__name__", "") == "LambertW" and share.denominator == 1:  # w*exp(w) = x
-                (of,) = self._polynomials[str(key)]
+                of, *_ = self._polynomials[str(key)]
                 return self.int_power(self.product(of, self.inverse(self.generator(key))), int(share))
         return self._finer(("exp", self._text(term.over), self._text(term.under)), share)
 
