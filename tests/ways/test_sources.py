@@ -261,6 +261,10 @@ SAID = {
     "C's own functions": (log1p(X) + fma(X, BETA, K), "log(x + 1) + beta * x + k"),
     "a matter of equality": (sp.KroneckerDelta(N, 2) * X, "x * where(n != 2, 0, 1)"),
     "a number without a name": (sp.CRootOf(X**5 - X - 1, 0) * K, "1.167303978261418684256046 * k"),
+    "membership": (
+        sp.Piecewise((X, sp.Contains(X, sp.S.Integers)), (0, True)),
+        "where(floor(x) == x, x, 0)",
+    ),
     "a sum over a number": (sp.Sum(X**N, (N, 0, 3)), "x**2 + x**3 + x + 1"),
     "a sum up to an integer": (sp.Sum(K**J, (J, 0, N)), "where(k == 1, n + 1, (1 - k**(n + 1)) / (1 - k))"),
 }
