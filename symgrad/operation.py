@@ -158,17 +158,12 @@ def _of_yaml(text: str, path: str) -> Operation:
     """The operation of a canonical text; one object for each."""
     from symgrad.spec import parse_spec
 
-    found = _known.get((text, path))
-    if found is None:
-        found = _known[text, path] = Operation(parse_spec(text, path))
-    return found
+    return _known.get((text, path)) or _known.setdefault((text, path), Operation(parse_spec(text, path)))
 
 
 def _interned(spec: Spec) -> Operation:
     key = as_yaml(spec), spec.path
-    if key not in _known:
-        _known[key] = Operation(_checked(spec))
-    return _known[key]
+    return _known.get(key) or _known.setdefault(key, Operation(_checked(spec)))  # one, whichever thread asks
 
 
 def _checked(spec: Spec) -> Spec:
@@ -204,7 +199,9 @@ def op(source: Any = None, /, **keys: Any) -> Any:
 
     Raises SpecError with every mistake.
     """
-    if callable(source) and hasattr(source, "__code__"):
+    from symgrad.ways.mapping import is_sympy
+
+    if callable(source) and not isinstance(source, Operation) and not is_sympy(source):
         return _decorated(source, keys)
     if source is None and not set(keys) - (_KEYS - {"outputs"}) - {"name", "no_grad"}:
         return lambda function: _decorated(function, keys)
@@ -238,7 +235,10 @@ def _decorated(function: Callable[..., Any], keys: Mapping[str, Any]) -> Operati
 
     del keys  # they are read from the source, too
     if not hasattr(function, "__code__"):
-        raise SymgradError("@symgrad.op decorates a plain function")
+        raise SymgradError(
+            f"@symgrad.op decorates a function that is written under it, not {type(function).__name__}; "
+            "other decorators stand above it"
+        )
     return Operation(_checked(spec_of_function(function)), function)
 
 

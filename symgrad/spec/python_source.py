@@ -340,8 +340,16 @@ class _Reader:
         """What is meant by `Annotated[Tensor, this]`, and by an annotation in quotes."""
         if isinstance(annotation, ast.Subscript) and ast.unparse(annotation.value).endswith("Annotated"):
             parts = annotation.slice.elts if isinstance(annotation.slice, ast.Tuple) else [annotation.slice]
-            return parts[-1]
-        return annotation
+            return self._resolved(parts[-1])
+        if not isinstance(annotation, ast.Constant) or not isinstance(annotation.value, str):
+            return annotation
+        try:
+            quoted = ast.parse(annotation.value, mode="eval").body
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            return annotation
+        for node in ast.walk(quoted):  # all of it stands where the text does
+            ast.copy_location(node, annotation)
+        return quoted
 
     def _keywords(self, call: ast.Call) -> dict[str, Entry]:
         found: dict[str, Entry] = {}

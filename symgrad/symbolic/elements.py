@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from symgrad.accuracy.evaluate import Environment, Exact
 from symgrad.ir import expr as ex
-from symgrad.ir.expr import Expr, make
+from symgrad.ir.expr import Expr, make, symbol
 from symgrad.ir.traversal import rebuild, topological
 from symgrad.ops.tensors import TENSOR_OPS
 from symgrad.ops.tensors.einsum import parts
@@ -24,7 +24,9 @@ from symgrad.symbolic.moves import BACK, MOVES, ORDERS, put_back, taken
 if TYPE_CHECKING:
     import numpy
 
-__all__ = ["Elements", "NeedsPoint", "contract", "symbols_of"]
+__all__ = ["RANDOM_BITS", "Elements", "NeedsPoint", "contract", "symbols_of"]
+
+RANDOM_BITS = "random bits"  # no name of a tensor
 
 
 def symbols_of(name: str, shape: tuple[int, ...], kind: str) -> numpy.ndarray:
@@ -72,6 +74,8 @@ class Elements:
             result = np.empty((), dtype=object)
             result[()] = node
             return result
+        if node.op == "random_bits":
+            return _random_bits(node, args[0].shape)
         if node.op in ("held", "floated", "boundary", "detach"):
             return args[0]
         if node.op not in TENSOR_OPS:
@@ -140,6 +144,17 @@ class Elements:
             return tuple(map(value, given)) if isinstance(given, tuple) else given
 
         return {name: value(given) for name, given in node.attrs}
+
+
+def _random_bits(node: Expr, shape: tuple[int, ...]) -> Any:
+    """Symbols of their own for what is drawn: one seed draws the same everywhere."""
+    import numpy as np
+
+    found = np.empty(shape, dtype=object)
+    draw = int.from_bytes(node.digest[:6], "big")
+    for place in np.ndindex(*shape):
+        found[place] = symbol("_".join([RANDOM_BITS, str(draw), *map(str, place)]), "int_tensor")
+    return found
 
 
 def contract(weights: Any, values: Any) -> Expr:
@@ -272,15 +287,22 @@ def _matmul(np: Any, attributes: dict[str, Any], a: Any, b: Any) -> Any:
 
 
 def _matmul_left(np: Any, attributes: dict[str, Any], g: Any, b: Any, like: Any) -> Any:
-    if like.ndim < 2 or b.ndim < 2:
-        raise Undecided("a product with a vector")
-    return _sum_to(np, {}, _matmul(np, {}, g, np.swapaxes(b, -1, -2)), like)
+    g, a, b = _as_matrices(g, like, b)
+    return _sum_to(np, {}, _matmul(np, {}, g, np.swapaxes(b, -1, -2)), a).reshape(like.shape)
 
 
 def _matmul_right(np: Any, attributes: dict[str, Any], a: Any, g: Any, like: Any) -> Any:
-    if like.ndim < 2 or a.ndim < 2:
-        raise Undecided("a product with a vector")
-    return _sum_to(np, {}, _matmul(np, {}, np.swapaxes(a, -1, -2), g), like)
+    g, a, b = _as_matrices(g, a, like)
+    return _sum_to(np, {}, _matmul(np, {}, np.swapaxes(a, -1, -2), g), b).reshape(like.shape)
+
+
+def _as_matrices(g: Any, a: Any, b: Any) -> tuple[Any, Any, Any]:
+    """The cotangent of a product and its operands, with a row for a vector on the left, a column on the right."""
+    if b.ndim == 1:
+        g, b = g[..., None], b[:, None]
+    if a.ndim == 1:
+        g, a = g[..., None, :], a[None, :]
+    return g, a, b
 
 
 def _einsum(np: Any, attributes: dict[str, Any], *args: Any) -> Any:
@@ -454,14 +476,16 @@ def _determinant(np: Any, a: Any) -> Expr:
     return ex.add(*(ex.mul((-1) ** k, a[0, k], minor) for k, minor in enumerate(minors)))
 
 
-def _inverse(np: Any, a: Any) -> Any:
+def _cofactor(np: Any, a: Any) -> Any:
     n = len(a)
-    whole = _determinant(np, a)
     found = np.empty((n, n), dtype=object)
     for i, j in np.ndindex(n, n):
-        minor = _determinant(np, np.delete(np.delete(a, j, 0), i, 1))
-        found[i, j] = ex.mul((-1) ** (i + j), minor) / whole
+        found[i, j] = ex.mul((-1) ** (i + j), _determinant(np, np.delete(np.delete(a, i, 0), j, 1)))
     return found
+
+
+def _inverse(np: Any, a: Any) -> Any:
+    return _cofactor(np, a).T / _determinant(np, a)
 
 
 def _cholesky(np: Any, a: Any) -> Any:
@@ -545,6 +569,7 @@ _RULES: dict[str, Callable[..., Any]] = {
     **{f"conv{n}d_weight": _convolution(n, 1) for n in (1, 2, 3)},
     **{f"conv_transpose{n}d": _transposed_convolution(n) for n in (1, 2, 3)},
     "inverse": _INVERSE,
+    "cofactor": _of_matrices(_cofactor),
     "solve": _solve,
     "det": _of_matrices(_determinant),
     "logdet": _of_matrices(lambda np, a: make("log", _determinant(np, a))),

@@ -26,6 +26,7 @@ __all__ = ["Element", "Field", "Undecided"]
 _MOST_GENERATORS = 40
 _MOST_TERMS = 2_000  # of a polynomial: bounds the work
 _MOST_PRODUCTS = 20_000  # of terms, in one product of polynomials
+_MOST_WORK = 3_000_000  # products of terms in all common factors that are looked for
 _MOST_POWER = 200
 _MOST_RESTARTS = 20
 _MOST_TURNS = 24  # times the smallest angle, in one sine or cosine
@@ -64,6 +65,7 @@ class Field:
 
     def __init__(self, values: Callable[[Any], Sequence[Any]]) -> None:
         self._points = values
+        self._work = 0
         self._units: dict[Any, Fraction] = {}  # by exponential or root, what share of the exponent its generator has
         self._reset()
 
@@ -98,6 +100,9 @@ class Field:
         return polynomial
 
     def _make(self, over: Any, under: Any) -> Element:
+        self._work += len(over) * len(under)
+        if self._work > _MOST_WORK:
+            raise Undecided("fractions that are too large")
         common = over.gcd(under) * under.leading_coefficient()
         if common != 1:
             over, under = over / common, under / common
@@ -307,7 +312,7 @@ class Field:
             if key[0] == "log":
                 return self._root(key[1], share)
             if getattr(key[1], "__name__", "") == "LambertW" and share.denominator == 1:  # w*exp(w) = x
-                (of,) = self._polynomials[str(key)]
+                of, *_ = self._polynomials[str(key)]
                 return self.int_power(self.product(of, self.inverse(self.generator(key))), int(share))
         return self._finer(("exp", self._text(term.over), self._text(term.under)), share)
 

@@ -54,6 +54,7 @@ _REFUSED: Mapping[str, str] = {
     "polar_lift": "it is complex; declare the symbols positive=True, or use piecewise_fold",
     "exp_polar": "it is complex; declare the symbols positive=True, or use unpolarify",
     "AccumulationBounds": "it is an interval and no number",
+    "Contains": "this set is described by no comparisons",
     "Lambda": "a function is called, or its expr is given",
     "Quantity": "a unit of measurement; formulas are of numbers",
     "RandomSymbol": "a random symbol; symgrad.log_prob writes its density",
@@ -226,10 +227,6 @@ def _logical(op: str) -> Callable[..., Expr]:
     return lambda *args: truth.logical(op, *args)
 
 
-def _contains(value: Expr, domain: Expr) -> Expr:
-    raise NotConvertible("Contains is not in the language; write the comparisons, or call as_relational(x)")
-
-
 def _gamma_is_positive(name: str, args: tuple[Any, ...]) -> Iterator[bool]:
     """Whether the gamma functions that a value is made of are surely of positive arguments."""
     n, *rest = args
@@ -284,6 +281,5 @@ _BUILD: Mapping[str, Callable[..., Expr]] = {
     "ITE": lambda condition, then, otherwise: truth.where(condition, then, otherwise),
     "Max": _extremum("maximum"),
     "Min": _extremum("minimum"),
-    "Contains": _contains,
     "sinc": lambda x: make("sinc", x / ex.PI),  # SymPy's is sin(x)/x, torch's sin(pi*x)/(pi*x)
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any
 
 __all__ = ["in_other_words"]
@@ -28,6 +29,9 @@ def _respellings(node: Any) -> Iterator[Any]:
 
     if isinstance(node, sympy.Poly):
         yield node.as_expr()
+    if isinstance(node, sympy.Contains):
+        with suppress(NotImplementedError, TypeError, AttributeError):
+            yield node.args[1].as_relational(node.args[0])
     if not isinstance(node, sympy.Expr) or node.is_Matrix:
         return
     kinds = (sympy.Piecewise, sympy.digamma, sympy.gamma, sympy.exp, sympy.log, sympy.cos, sympy.Pow, sympy.Min)
@@ -35,6 +39,7 @@ def _respellings(node: Any) -> Iterator[Any]:
         sympy.expand_func,
         lambda e: e.doit(),
         *(lambda e, kind=kind: e.rewrite(kind) for kind in kinds),
+        *(lambda e, kind=kind: sympy.expand_func(e.rewrite(kind)) for kind in (sympy.jn, sympy.yn)),  # of half an order
         sympy.hyperexpand,
     )
     for way in ways:

@@ -14,10 +14,11 @@ from symgrad.compiler.workbench import hyperparameter_values
 from symgrad.errors import SymgradError
 from symgrad.ir import expr as ex
 from symgrad.ir.expr import Expr
+from symgrad.ops.tensors.random import BITS
 from symgrad.parse import Program
 from symgrad.spec.interval import Interval
 from symgrad.spec.model import Tensor
-from symgrad.symbolic.elements import Elements, NeedsPoint, contract, symbols_of
+from symgrad.symbolic.elements import RANDOM_BITS, Elements, NeedsPoint, contract, symbols_of
 from symgrad.symbolic.field import Undecided
 from symgrad.symbolic.prove import Claim, Verdict, judge
 
@@ -74,7 +75,10 @@ def _first_that_fits(claim: Claim, program: Program, outputs: Mapping[Expr, Expr
 def _at_size(claim: Claim, program: Program, sizes: _Sizes, outputs: Mapping[Expr, Expr]) -> Verdict:
     try:
         cells = _cells(claim, program, sizes, outputs)
-        verdicts = [judge(part, points) for part, points in cells.items()]
+        verdicts: list[Verdict] = []
+        for part, points in cells.items():  # once a proof is out of reach, points alone can refute the claim
+            proof = all(v.outcome in ("proven", "partly") for v in verdicts)
+            verdicts.append(judge(part, points, proof=proof))
     except SymgradError as error:
         return Verdict(claim.subject, "unjudged", str(error))
     except (ValueError, IndexError) as error:  # of numpy: shapes that do not fit at these sizes
@@ -205,6 +209,7 @@ def _witnesses(symbols: list[Expr], program: Program, indices: Collection[str] =
     """
     domains: dict[str, Interval | None] = {t.name: t.domain for t in program.spec.tensors}
     domains |= dict.fromkeys(indices, Interval(0.0, 1.0, True, True))
+    domains[RANDOM_BITS] = Interval(0.0, 2.0**BITS - 1, True, True)
     scalars = {program.symbols[h.name]: hyperparameter_values(program.spec, h)[0] for h in program.spec.hyperparameters}
     points: list[Environment] = []
     for k in range(_WITNESSES):

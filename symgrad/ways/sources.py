@@ -53,6 +53,10 @@ def spec_of_function(function: Callable[..., Any]) -> Spec:
     from symgrad.spec.python_source import read_function
 
     code = function.__code__
+    if function.__name__ == "<lambda>":
+        raise SymgradError("a lambda is no operation; write its formula as a text, or a function under @symgrad.op")
+    if code.co_flags & inspect.CO_COROUTINE:
+        raise SymgradError(f"{function.__qualname__} is asynchronous; an operation is a plain function")
     name = code.co_filename
     text = "".join(linecache.getlines(name, function.__globals__))
     if not text:

@@ -17,6 +17,7 @@ WORDS = [
     *("asech(b)", "cbrt(a)", "root(a, 4)", "real_root(a, 3)", "Mod(a, b)", "frac(a)", "log(a, b + 1)", "gamma(a)"),
     *("gamma(-b)", "beta(a, b)", "factorial(a)", "binomial(a, b)", "binomial(a, 2)", "erf2(a, b)", "erfi(a)"),
     *("besselj(0, a)", "besselj(1, a)", "bessely(1, a)", "besseli(0, a)", "besselk(1, a)", "LambertW(a)", "zeta(3, a)"),
+    *("LambertW(-b/3, -1)", "LambertW(a, 0)"),
     *("lowergamma(2.5, a)", "uppergamma(2.5, a)", "Rational(1, 3)*a", "Float('0.1')*a", "S(2)/3*a", "EulerGamma*a"),
     *("GoldenRatio + Catalan*a", "Max(a, b) + Min(a, 1)", "Heaviside(a)", "loggamma(a)", "polygamma(1, a)"),
     "Piecewise((a, And(Gt(a, 0), Lt(b, 0))), (b, Or(Eq(a, b), Ne(a, 3))), (1, True))",
@@ -46,6 +47,7 @@ def test_a_word_means_what_sympy_means(text: str) -> None:
         ("besselj(2, a)", "besselj has the orders 0 and 1; others follow by its recurrence relation"),
         ("gammainc(a, b)", "the argument 'a' of gammainc would need a derivative that no library has; make it a number "
          "or a hyperparameter"),
+        ("LambertW(a, 2)", "the real branches of Lambert's W are 0 and -1"),
         ("And(a)", "a number where a condition is needed; compare it with something"),
     ],
 )  # fmt: skip

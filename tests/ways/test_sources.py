@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import pickle
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -118,6 +120,54 @@ def test_a_decorated_function_is_the_operation() -> None:
     assert pickle.loads(pickle.dumps(decorated.huber_of_ways)) is decorated.huber_of_ways
 
 
+def test_annotations_may_stand_in_quotes(tmp_path: Path) -> None:
+    path = tmp_path / "quoted.py"
+    path.write_text(
+        "import symgrad\n@symgrad.op\ndef f(x: 'symgrad.tensor[\"N\"]', m: 'symgrad.boolean', *, n: 'int' = 2):\n"
+        "    return where(m, x**n, 0)\n"
+    )
+    (spec,) = load_specs(path)
+    assert [(t.shape, t.dtype) for t in spec.tensors] == [(("N",), "float"), (None, "bool")]
+    assert [(h.type, h.default) for h in spec.hyperparameters] == [("int", 2)]
+
+
+@pytest.mark.parametrize(
+    ("made", "message"),
+    [
+        (lambda: lambda x: 2 * x, "a lambda is no operation"),
+        (lambda: _asynchronous, "asynchronous"),
+        (lambda: functools.lru_cache(_asynchronous), "not _lru_cache_wrapper; other decorators stand above it"),
+        (lambda: staticmethod(_asynchronous), "not staticmethod"),
+        (lambda: torch.sin, "not builtin_function_or_method"),
+        (lambda: eval("lambda: 0", {"__name__": "nowhere"}), "a lambda is no operation"),
+    ],
+)
+def test_what_is_no_plain_function_is_refused_with_the_reason(made, message: str) -> None:
+    with pytest.raises(symgrad.SymgradError, match=message):
+        symgrad.op(made())
+
+
+async def _asynchronous(x):
+    return x
+
+
+def test_threads_get_one_operation() -> None:
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    found = []
+    threads = [
+        threading.Thread(target=lambda: found.append(symgrad.op("threads", y=X * sp.tanh(K * X)))) for _ in range(8)
+    ]
+    try:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(interval)
+    assert len(found) == 8 and len({id(op) for op in found}) == 1
+
+
 def test_an_operation_is_callable_has_its_names_and_its_mathematics(capsys: pytest.CaptureFixture[str]) -> None:
     op = symgrad.op("swish_of_ways", y=X / (1 + sp.exp(-BETA * X)), module=MODULE)
     torch.testing.assert_close(op(torch.ones(2), 1.0), torch.nn.functional.silu(torch.ones(2)))
@@ -211,6 +261,10 @@ SAID = {
     "C's own functions": (log1p(X) + fma(X, BETA, K), "log(x + 1) + beta * x + k"),
     "a matter of equality": (sp.KroneckerDelta(N, 2) * X, "x * where(n != 2, 0, 1)"),
     "a number without a name": (sp.CRootOf(X**5 - X - 1, 0) * K, "1.167303978261418684256046 * k"),
+    "membership": (
+        sp.Piecewise((X, sp.Contains(X, sp.S.Integers)), (0, True)),
+        "where(floor(x) == x, x, 0)",
+    ),
     "a sum over a number": (sp.Sum(X**N, (N, 0, 3)), "x**2 + x**3 + x + 1"),
     "a sum up to an integer": (sp.Sum(K**J, (J, 0, N)), "where(k == 1, n + 1, (1 - k**(n + 1)) / (1 - k))"),
 }

@@ -239,9 +239,30 @@ def _ndtri(x: Any) -> Any:
     return +result
 
 
-def _lambertw_partial(x: Expr) -> Expr:
-    w = make("lambertw", x)
-    return make("exp", -w) / (1 + w)
+def _lambertw(name: str, branch: int, **own: Any) -> Function:
+    def partial(x: Expr) -> Expr:
+        w = make(name, x)
+        return make("exp", -w) / (1 + w)
+
+    return Function(
+        name,
+        ("x",),
+        torch=f"_special.{name}({{0}})",
+        python=_python(f"_special.{name}"),
+        partials=lambda x: (partial(x),),
+        cost=150.0,
+        in_sympy=lambda sympy, x: sympy.LambertW(x, branch),
+        by_autograd=f"_special.{name}_by_autograd({{0}})",
+        of_floats=True,
+        **own,
+    )
+
+
+def _branch(x: Expr, k: Expr = ZERO) -> Expr:
+    names = {ZERO: "lambertw", ex.MINUS_ONE: "lambertw_lower"}
+    if k not in names:
+        raise ValueError("the real branches of Lambert's W are 0 and -1")
+    return make(names[k], x)
 
 
 _FAR_DAWSON = 8
@@ -324,22 +345,23 @@ ROWS = (
         in_half=False,
         of_floats=True,
     ),
-    Function(
+    _lambertw(
         "lambertw",
-        ("x",),
-        torch="_special.lambertw({0})",
-        python=_python("_special.lambertw"),
-        partials=lambda x: (_lambertw_partial(x),),
+        0,
         meaning=real.lambertw,
-        cost=150.0,
         domain=(-math.exp(-1), math.inf),
         sample=(-0.3, 6),
         safe=Fraction(0),
-        aliases=("LambertW",),
-        sympy="LambertW",
-        by_autograd="_special.lambertw_by_autograd({0})",
-        of_floats=True,
     ),
+    _lambertw(
+        "lambertw_lower",
+        -1,
+        meaning=real.lambertw_lower,
+        domain=(-math.exp(-1), 0),
+        sample=(-0.36, -0.01),
+        safe=Fraction(-1, 5),
+    ),
+    Function("LambertW", ("x", "k"), definition=_branch, sympy="LambertW"),
     Function(
         "dawson",
         ("x",),

@@ -331,6 +331,13 @@ def lambertw(x: Any) -> Any:
     return mp.lambertw(x) if x >= -mp.exp(-1) else mp.nan
 
 
+def lambertw_lower(x: Any) -> Any:
+    """The branch below -1, of negative arguments."""
+    if x == 0:
+        return -mp.inf
+    return mp.re(mp.lambertw(x, -1)) if -mp.exp(-1) <= x < 0 else mp.nan
+
+
 def erfi(x: Any) -> Any:
     return mp.sign(x) * mp.inf if x * x > _HUGE else mp.erfi(x)
 

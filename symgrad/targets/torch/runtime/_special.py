@@ -136,6 +136,31 @@ def lambertw(x: Tensor) -> Tensor:
     return torch.where(at == float("inf"), at, w)
 
 
+def lambertw_lower(x: Tensor) -> Tensor:
+    """The branch of the Lambert W function below -1, for -1/e <= x < 0; NaN elsewhere, and -inf at 0.
+
+    A guess (the series about the branch point, or logarithms) and Halley's iteration on w*exp(w) = x near it, Newton's
+    on w + log(-w) = log(-x) far from it.
+    """
+    at = x.detach()
+    p = -torch.sqrt(torch.clamp(2 * (at * 2.718281828459045 + 1), min=0))
+    near = -1 + p * (1 + p * (-1 / 3 + p * (11 / 72 - p * (43 / 540))))
+    log = torch.log(torch.clamp(-at, min=1e-320))
+    far = log - torch.log(torch.clamp(-log, min=1.0))
+    w = torch.where(at < -0.2, near, torch.clamp(far, max=-1.5))
+    for _ in range(6):
+        over = torch.clamp(w + 1, max=-1e-12)
+        grown = torch.exp(w)
+        small = w * grown - at
+        step = small / (grown * over - (w + 2) * small / (2 * over))
+        halley = w - torch.where(small == 0, torch.zeros_like(w), step)
+        newton = w - (w + torch.log(torch.clamp(-w, min=1.0)) - log) * w / over
+        w = torch.clamp(torch.where(w < -2, newton, halley), max=-1.0)
+    w = torch.where(p == 0, torch.full_like(w, -1.0), w)
+    inside = (at * 2.718281828459045 >= -1 - 1e-15) & (at <= 0)
+    return torch.where(at == 0, -float("inf"), torch.where(inside, w, float("nan")))
+
+
 def dawson(x: Tensor) -> Tensor:
     """Dawson's integral, exp(-x**2) times the integral of exp(t**2) from 0 to x.
 
@@ -157,11 +182,21 @@ def dawson(x: Tensor) -> Tensor:
 
 
 def lambertw_by_autograd(x: Tensor) -> Tensor:
-    w = lambertw(x.detach())
+    return _with_slopes(x, lambertw(x.detach()))
+
+
+def lambertw_lower_by_autograd(x: Tensor) -> Tensor:
+    return _with_slopes(x, lambertw_lower(x.detach()))
+
+
+def _with_slopes(x: Tensor, w: Tensor) -> Tensor:
+    """A branch of the Lambert W function with its first three derivatives, all finite: 0 times infinity is none."""
+    if not rt.differentiated():
+        return w
     first = torch.exp(-w) / (1 + w)
     second = -torch.exp(-2 * w) * (w + 2) / (1 + w) ** 3
     third = torch.exp(-3 * w) * (2 * w * w + 8 * w + 9) / (1 + w) ** 5
-    return _attached(x, w, first, second, third)
+    return _attached(x, w, *(torch.nan_to_num(slope, nan=float("nan")) for slope in (first, second, third)))
 
 
 def dawson_by_autograd(x: Tensor) -> Tensor:
