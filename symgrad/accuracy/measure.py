@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import Any
 
 import mpmath as mp
+from mpmath.libmp import from_float, fzero, mpf_add, mpf_shift, mpf_sub, to_float
 
 from symgrad.accuracy.evaluate import FLOAT32, FLOAT64, Check, Environment, Exact, Format, Table, Truth
 from symgrad.accuracy.machine import machine_form
@@ -47,6 +48,7 @@ class Score:
 
 
 _FAR = (2.0**59, 2.0**61, 2.0**64, 2.0**70, 2.0**90, 2.0**110, 2.0**126)
+_BITS = 200  # in which a truth is compared
 _MOST_CHECKS = 20  # points at which a rewritten form is compared
 
 
@@ -236,14 +238,18 @@ def _reference(index: int, truth: Truth | None, point: Environment, target: Form
         return None
     if isinstance(truth.value, bool):
         return _Reference(index, float(truth.value), 0.0, 1.0, 0.0, boolean=True)
-    with mp.workprec(200):
-        if abs(truth.value) > target.largest:
-            return None
-        ulp = target.ulp(truth.value)
-        credit = sum((slope * target.ulp(point[s]) / 2 for s, slope in truth.slopes.items() if point[s]), mp.mpf(0))
-        high = float(truth.value)
-        low = float(truth.value - high)
-        return _Reference(index, high, low, float(ulp), float(credit / ulp), near=all(map(_is_near, point.values())))
+    high = to_float(truth.value._mpf_, rnd="n")
+    if abs(truth.value) > target.largest:
+        return None
+    ulp = target.ulp_exponent(truth.value)
+    credit = fzero
+    for symbol, slope in truth.slopes.items():
+        if point[symbol]:  # exact but for the sum: a product with a power of 2 is
+            moved = mpf_shift(slope._mpf_, target.ulp_exponent(point[symbol]) - 1 - ulp)
+            credit = mpf_add(credit, moved, _BITS, "n")
+    low = to_float(mpf_sub(truth.value._mpf_, from_float(high), _BITS, "n"), rnd="n")
+    near = all(map(_is_near, point.values()))
+    return _Reference(index, high, low, math.ldexp(1.0, ulp), to_float(credit, rnd="n"), near=near)
 
 
 _NEARER = 9  # times as bad, in addition

@@ -11,8 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
-
-import networkx as nx
+from math import inf
 
 from symgrad.accuracy.cost import cost, is_product, scaled_cost, total
 from symgrad.accuracy.machine import machine
@@ -22,6 +21,7 @@ from symgrad.ir.traversal import PerNode, topological
 from symgrad.ops.tensors import TENSOR_OPS, data_arguments, is_index
 from symgrad.plan import composite
 from symgrad.plan.composite import backward_cost
+from symgrad.plan.cut import Network
 from symgrad.plan.fusion import fuse
 
 _WHY_EXTRA = "spares recomputing it; unused where backward is differentiated"
@@ -221,26 +221,29 @@ def minimum_cut(
     sizes = sizes or Sizes.of(gradients)
     order = [n for n in topological(*gradients) if _carries_data(n)]
     position = {node: index for index, node in enumerate(order)}
-    network = nx.DiGraph()
-    network.add_nodes_from(("source", "sink"))
+    network, products = Network[tuple[str, int]](), Network[tuple[str, int]]()
     for index, node in enumerate(order):
         weight = _weight(node, outputs, sizes, masks, free)
-        network.add_edge(("in", index), ("out", index), **({} if weight is None else {"capacity": weight}))
-        if node.op == "sym":
-            network.add_edge("source", ("in", index))
-        for argument in data_arguments(node):
-            if argument in position:
-                network.add_edge(("out", position[argument]), ("in", index))
+        own = [(("in", index), ("out", index), inf if weight is None else weight)]
+        own += [(_SOURCE, ("in", index), inf)] if node.op == "sym" else []
+        own += [(("out", position[a]), ("in", index), inf) for a in data_arguments(node) if a in position]
+        for edge in own:
+            network.add(*edge)
+            products.add(*edge)
+        if is_product(node):
+            products.add(_SOURCE, ("in", index))
     for root in gradients:
         for top in _data_roots(root, frozenset(position)):
-            network.add_edge(("out", position[top]), "sink")
-    strict = network.copy()
-    strict.add_edges_from(("source", ("in", i)) for i, node in enumerate(order) if is_product(node))
-    try:
-        _, (reachable, _) = nx.minimum_cut(strict, "source", "sink")
-    except nx.NetworkXUnbounded:  # some product has to be repeated
-        _, (reachable, _) = nx.minimum_cut(network, "source", "sink")
-    return [node for i, node in enumerate(order) if ("in", i) in reachable and ("out", i) not in reachable]
+            network.add(("out", position[top]), _SINK)
+            products.add(("out", position[top]), _SINK)
+    beyond = products.beyond_cut(_SOURCE, _SINK)
+    if beyond is None:  # some product has to be repeated
+        beyond = network.beyond_cut(_SOURCE, _SINK)
+    assert beyond is not None, "every gradient can be computed from the inputs"
+    return [node for i, node in enumerate(order) if ("in", i) not in beyond and ("out", i) in beyond]
+
+
+_SOURCE, _SINK = ("source", 0), ("sink", 0)
 
 
 @PerNode
