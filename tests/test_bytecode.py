@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from effort import calls
 from jinja2 import Environment, FileSystemLoader
 
 from symgrad.bytecode import TemplateCode
-from tests.helpers.effort import calls
 
 
 def rendered(folder: Path, code: Path) -> str:

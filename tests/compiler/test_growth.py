@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from effort import calls
 
 from symgrad.accuracy.machine import machine
 from symgrad.compiler.compile import compile_operation
@@ -16,7 +17,6 @@ from symgrad.parse.regions import by_autograd
 from symgrad.pipeline import compile_spec
 from symgrad.spec import Spec
 from symgrad.spec.load import parse_spec
-from tests.helpers.effort import calls
 
 
 def newton_schulz(rounds: int) -> str:
