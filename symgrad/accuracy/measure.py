@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import Any
 
 import mpmath as mp
+from mpmath.libmp import from_float, fzero, mpf_add, mpf_shift, mpf_sub, to_float
 
 from symgrad.accuracy.evaluate import FLOAT32, FLOAT64, Check, Environment, Exact, Format, Table, Truth
 from symgrad.accuracy.machine import machine_form
@@ -77,6 +78,7 @@ class Score:
 
 FAR = 1e18  # beyond it overflow guards are weighed
 _FAR = (2.0**59, 2.0**61, 2.0**64, 2.0**70, 2.0**90, 2.0**110, 2.0**126)
+_BITS = 200  # in which a truth is compared
 _MOST_CHECKS = 20  # points at which a rewritten form is compared
 
 
@@ -291,16 +293,19 @@ class Judge:
         far = math.isfinite(self.precision.far) and self.sample.is_far(point)
         if isinstance(truth.value, bool):
             return _Reference(index, float(truth.value), 0.0, 1.0, 0.0, boolean=True, far=far)
-        with mp.workprec(200):
-            if abs(truth.value) > target.largest:
-                return None
-            ulp = target.ulp(truth.value)
-            moved = (slope * target.ulp(point[s]) for s, slope in truth.slopes.items() if point[s])
-            credit = self.precision.explained * sum(moved, mp.mpf(0))
-            high = float(truth.value)
-            low = float(truth.value - high)
-            near = all(map(_is_near, point.values()))
-            return _Reference(index, high, low, float(ulp), float(credit / ulp), near=near, far=far)
+        if abs(truth.value) > target.largest:
+            return None
+        high = to_float(truth.value._mpf_, rnd="n")
+        ulp = target.ulp_exponent(truth.value)
+        moved = fzero
+        for symbol, slope in truth.slopes.items():
+            if point[symbol]:  # exact but for the sum: a product with a power of 2 is
+                own = mpf_shift(slope._mpf_, target.ulp_exponent(point[symbol]) - ulp)
+                moved = mpf_add(moved, own, _BITS, "n")
+        credit = self.precision.explained * to_float(moved, rnd="n")
+        low = to_float(mpf_sub(truth.value._mpf_, from_float(high), _BITS, "n"), rnd="n")
+        near = all(map(_is_near, point.values()))
+        return _Reference(index, high, low, math.ldexp(1.0, ulp), credit, near=near, far=far)
 
 
 _NEARER = 9  # times as bad, in addition

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from itertools import combinations, product
-from random import Random
+from itertools import combinations
 from typing import Any
 
 from symgrad.accuracy.evaluate import FLOAT32, FLOAT64, Environment, Format
@@ -26,8 +25,9 @@ _DENSE = tuple(round(0.137 * k, 3) for k in range(1, 60))  # where most argument
 # Tensors near each other: magnitudes, and relative distances from them.
 _SIZES = (1.0, 0.3, 3.0, 20.0, 0.8, 100.0, 1e3, 0.05, 8.0, 1e4, 0.6)
 _GAPS = (1e-3, 1e-5, 1e-2, 1e-4, 0.1, 1e-6, 0.03, 0.3)
+_MOST_SETTINGS = 1024  # of hyperparameters, which are cycled through
+_SPREAD = 2_654_435_761  # a prime, whose multiples are spread
 _MOST_TOGETHER = 88
-_MOST_SETTINGS = 4096  # of hyperparameters
 _ALIKE = (1e30, 1e-30, 1e19, 1e-12, 1e22, 1e13, 1e30, 1e-6, 1e9, 1e-30, 1e19, 1e4)  # magnitudes of all tensors together
 _ZEROS = 3  # points with the same tensor at 0
 _INTEGERS = (-2.0, 3.0, 2.0, -1.0, -3.0, 1.0)
@@ -104,7 +104,7 @@ def _points(
     powers: bool,
     ratios: bool,
 ) -> list[Environment]:
-    settings = _settings(scalars)
+    settings = [dict(zip(scalars, own, strict=True)) for own in some_of([*scalars.values()], _MOST_SETTINGS)]
     sweeps: dict[Expr, Sequence[Any]] = {}
     moderate: dict[Expr, Sequence[Any]] = {}
     for symbol, within in tensors.items():
@@ -136,12 +136,18 @@ def _points(
     return [*first, *thinned, *last]
 
 
-def _settings(scalars: Mapping[Expr, Sequence[Any]]) -> list[Environment]:
-    """The values of the hyperparameters in all combinations, or some hundreds where these are more."""
-    if math.prod(map(len, scalars.values())) <= _MOST_SETTINGS:
-        return [dict(zip(scalars, values, strict=True)) for values in product(*scalars.values())]
-    chosen = Random(0)
-    return [{s: values[chosen.randrange(len(values))] for s, values in scalars.items()} for _ in range(_MOST_SETTINGS)]
+def some_of(values: Sequence[Sequence[Any]], most: int) -> list[tuple[Any, ...]]:
+    """All combinations of values, the last ones changing fastest; of more than `most`, some from everywhere."""
+    count = math.prod(map(len, values))
+    step = 1 if count <= most else _SPREAD
+    found: list[tuple[Any, ...]] = []
+    for k in range(min(count, most)):
+        rest, own = k * step % count, list[Any]()
+        for choices in reversed(values):
+            rest, place = divmod(rest, len(choices))
+            own.append(choices[place])
+        found.append(tuple(reversed(own)))
+    return found
 
 
 def _of_one_size(

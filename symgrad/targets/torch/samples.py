@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import product
 from typing import Any, TypeAlias
 
 from symgrad.accuracy.cost import is_product
 from symgrad.accuracy.evaluate import exact
+from symgrad.accuracy.sampling import some_of
 from symgrad.analysis.places import places
 from symgrad.compiler.operation import Variant
 from symgrad.compiler.workbench import hyperparameter_values
@@ -39,6 +39,8 @@ __all__ = [
 Shape: TypeAlias = "tuple[int, ...] | None"
 Shapes: TypeAlias = "tuple[Shape, ...]"
 
+_MOST_COMBINED = 1024
+_MOST_BRANCHING = 128  # combinations of those that the formulas branch on
 _MOST_SETTINGS = 6
 _LARGEST = 20_000  # elements of a tensor
 _SIZES = (3, 2, 4, 3, 2, 5)
@@ -62,17 +64,16 @@ def settings(layout: Layout, every: bool = False) -> list[tuple[Any, ...]]:
     spec = layout.spec
     attributes = _attributes(layout)
     values = [_values(spec, h, h.name in attributes) for h in spec.hyperparameters]
-    few = math.prod(map(len, values)) <= _MOST_SETTINGS
-    found = list(product(*values)) if every or few else _thinned(spec, values)
     if every:
-        return found
+        return some_of(values, _MOST_COMBINED)
+    few = math.prod(map(len, values)) <= _MOST_SETTINGS
+    found = some_of(values, _MOST_SETTINGS) if few else _thinned(spec, values)
     return [f for f in found if _is_regular(layout, f)] or found[:1]
 
 
 def _thinned(spec: Spec, values: Sequence[list[Any]]) -> list[tuple[Any, ...]]:
-    branching = list(
-        product(*(v for h, v in zip(spec.hyperparameters, values, strict=True) if h.type in ("bool", "str")))
-    )
+    own = [v for h, v in zip(spec.hyperparameters, values, strict=True) if h.type in ("bool", "str")]
+    branching = some_of(own, _MOST_BRANCHING)
     count = max(len(branching), *(len(v) for v in values))
     found = []
     for k in range(count):
