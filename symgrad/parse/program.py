@@ -244,7 +244,7 @@ class _Parser:
                 names.setdefault(written, names[name])
         required = all(t.default is None for t in self.spec.tensors)
         declared = [*(t.name for t in self.spec.tensors), *(h.name for h in self.spec.hyperparameters)]
-        arguments = [names[name].expr for name in declared] if required else []
+        arguments = [scope.names[name].expr for name in declared] if required else []
         inner = Scope(
             names,
             scope.choices,
