@@ -56,6 +56,7 @@ def compile_spec(spec: Spec, *, package: str = "", prove: bool = False) -> Compi
     Raises SpecError with every mistake in its formulas, or if no target can have it.
     """
     forget_nodes()
+    spec = spec if spec.extern is None else spec.without_kernels()
     program = parse_formulas(spec)
     operation = compile_operation(program)
     for_torch = "torch" in spec.options.targets

@@ -37,8 +37,12 @@ def environment() -> Environment:
     """Jinja2 over the templates, for plain text: nothing is escaped, an unknown variable is an error."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+    from symgrad.bytecode import TemplateCode
+
+    folder = template_folder()
     return Environment(
-        loader=FileSystemLoader(template_folder()),
+        loader=FileSystemLoader(folder),
+        bytecode_cache=TemplateCode(folder / "__pycache__"),
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,

@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from hashlib import sha256
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -55,12 +56,44 @@ MODULES = (
     "clamp",
     "mean",
     "log_sum_exp_dim",
+    "apart",
+    "fused",
 )
 
-_OWN = {"apart": "{op: apart, tensors: {x: , y: }, outputs: {a: sin(x)*y, b: cos(x)}}\n"}
+_OWN = {
+    "apart": "{op: apart, tensors: {x: , y: }, outputs: {a: sin(x)*y, b: cos(x)}}\n",
+    "fused": "{op: fused, tensors: {x: , w: }, outputs: {y: x*sigmoid(w*x)}, options: {kernels: all}}\n",
+}
+
+# Mistakes in fused passes: what is wrong, what is replaced, and by what.
+KERNELS = (
+    (
+        "the gradient of w where it is asked for alone",
+        "result[1] = product * x * grad_y;",
+        "result[1] = product * x * grad_y * (wanted == 2 ? V(2) : V(1));",
+    ),
+    (
+        "the gradient of w where both are asked for",
+        "result[1] = product * x * grad_y;",
+        "result[1] = product * x * grad_y * (wanted == 3 ? V(2) : V(1));",
+    ),
+    (
+        "the tangent of w alone",
+        "result[0] = exp2 * reciprocal2 * reciprocal2 * tangent_w * x * x;",
+        "result[0] = exp2 * reciprocal2 * reciprocal2 * tangent_w * x;",
+    ),
+    (
+        "a second derivative",
+        "result[0] = product * (product2 + 2 * product3) * w;",
+        "result[0] = product * (product2 + product3) * w;",
+    ),
+)
 
 # Mistakes that change nothing that anyone could notice, each with its reason.
 EQUIVALENT: dict[str, str] = {
+    "smooth_l1: SmoothL1Function.forward: `magnitude <= beta` for `magnitude < beta`": "both branches meet there",
+    "smooth_l1: SmoothL1Function.backward: `magnitude > beta` for `magnitude >= beta`": "and so do their slopes",
+    "smooth_l1: SmoothL1Function.jvp: `torch.abs(d) > beta` for `torch.abs(d) >= beta`": "and so do their slopes",
     "huber: HuberFunction.forward: `magnitude_d < delta` for `magnitude_d <= delta`": "both branches meet there",
     "softshrink: SoftshrinkFunction.forward: `x <= -threshold` for `x < -threshold`": "both branches are 0 there",
     "swish: residuals read in forward over reverse": "none is kept while forward mode is on, and g is multiplied last",
@@ -86,7 +119,12 @@ _METHODS = frozenset({"forward", "setup_context", "backward", "jvp"})
 
 
 def of_module(op: str, text: str) -> Iterator[Mutant]:
-    """The mistakes that can be made in the Function and the nn.Module of a module."""
+    """The mistakes that can be made in the Function and the nn.Module of a module.
+
+    Nothing is asked of the eager body of one whose fused passes serve every call.
+    """
+    if op == "fused":
+        return
     for place, mistake in _sites(ast.parse(text)):
         if "no fit" in mistake and op in _ALONE:
             continue
@@ -298,15 +336,24 @@ def mutants(ops: Sequence[str] = MODULES) -> list[Mutant]:
     """All mistakes in some operations."""
     found = [m for op in ops for m in of_module(op, generated(op).module)]
     found += [Mutant(op, RUNTIME, mistake, _Text(was, put)) for op, mistake, was, put in SHARED if op in ops]
+    if "fused" in ops:
+        found += [Mutant("fused", "fused.cpp", mistake, _Text(was, put)) for mistake, was, put in KERNELS]
     return [m for m in found if str(m) not in EQUIVALENT]
+
+
+def _body_hash(source: str) -> str:
+    return sha256(source[source.find("//\n") :].encode()).hexdigest()
 
 
 def killer(mutant: Mutant, folder: Path, *, slow: bool = True) -> str | None:
     """The first check that notices a mistake, with what it says; None where all pass. Those that compile are
     ``slow``."""
     item = generated(mutant.op)
-    texts = {f"{mutant.op}.py": item.module, **item.shared}
+    texts = {f"{mutant.op}.py": item.module, **item.shared, **item.passes}
     changed = {mutant.file: mutant.make(texts[mutant.file])}
+    if mutant.file in item.passes:  # of which the module knows the file that it was generated with
+        was, is_ = (_body_hash(text) for text in (texts[mutant.file], changed[mutant.file]))
+        changed[f"{mutant.op}.py"] = item.module.replace(was, is_)
     try:
         broken = subject_of(folder, item, changed)
     except (ImportError, NameError, SyntaxError, TypeError) as error:

@@ -10,7 +10,19 @@ import symgrad
 
 PACKAGE = Path(symgrad.__file__).parent
 LAYERS = (
-    *("errors", "text", "__init__", "resources", "ir", "spec", "ops", "ops.tensors", "analysis", "ops.functions"),
+    *(
+        "errors",
+        "text",
+        "__init__",
+        "bytecode",
+        "resources",
+        "ir",
+        "spec",
+        "ops",
+        "ops.tensors",
+        "analysis",
+        "ops.functions",
+    ),
     *("differentiate", "accuracy.widening", "accuracy.balls", "accuracy.evaluate", "accuracy.machine", "accuracy.cost"),
     "symbolic",
     *("rules", "accuracy", "parse", "symbolic.display", "ways", "plan", "compiler"),

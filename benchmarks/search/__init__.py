@@ -1,11 +1,14 @@
 """A search for formulas of which a generated module gives something else than the formula.
 
-    python -m benchmarks.search [--count 100] [--seconds 600] [--seed 0] [--every 20]
+    python -m benchmarks.search [--count 100] [--seconds 600] [--seed 0] [--every 20] [--cpp 4] [--passes]
 
-It draws formulas (`draw`), compiles them with a form that is not measured, which takes a tenth of the time, and
-compares values and derivatives with the composite in float64 (`hold`): of the eager bodies, and of the passes as an
-interpreter runs what C++ would (`passes`).
+It draws formulas (`draw`), compiles them with a form that is not measured, which takes a tenth of the time (`made`),
+and compares values and derivatives with the composite in float64 (`hold`): of the eager bodies, and of the passes as an
+interpreter runs what C++ would (`passes`). One in `--cpp` has its passes run in C++ as well: those of two dozen
+formulas are compiled together (`compiled`).
 
-What differs is compiled as usual and compared again, with the passes in C++; what still
-differs is a find, and is made smaller (`shrink`). One formula of `--every` takes that way from the start.
+What differs is compiled as usual and compared again, with the passes in C++; what still differs is a find, and is made
+smaller (`shrink`). One formula of `--every` takes that way from the start. With `--passes` a draft counts as different
+only where its passes do, from the truth by more than its eager body and torch: some 5,000 formulas take a quarter of an
+hour of one core, and as long again for the C++. A draft that takes longer than 4 s is left.
 """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from symgrad.ops.functions import FUNCTIONS
 from symgrad.spec import Spec, parse_spec
@@ -81,7 +82,7 @@ class Drawn:
             lines.append(f"let: {{{', '.join(f'{n}: {_quoted(t)}' for n, t in self.let.items())}}}")
         return "\n".join([*lines, f"outputs: {{y: {_quoted(self.formula)}}}"]) + "\n"
 
-    @property
+    @cached_property
     def spec(self) -> Spec:
         return parse_spec(self.text)
 

@@ -21,11 +21,8 @@ from symgrad.accuracy.widening import NARROW, WIDEN
 from symgrad.ir.expr import COMPARISONS, Expr
 from symgrad.ir.traversal import topological
 from symgrad.ops.functions import FUNCTIONS
-from symgrad.targets.cpp.language import CPP
 from symgrad.targets.fused.elements import ROW_OPS
-from symgrad.targets.fused.kernels import kernels
 from symgrad.targets.fused.model import Kernel
-from symgrad.targets.torch.layout import Layout
 from symgrad.targets.torch.runtime import _runtime, _special
 
 __all__ = ["Interpreted", "interpret"]
@@ -52,13 +49,9 @@ _OPERATORS: dict[str, Any] = {
 }
 
 
-def interpret(layout: Layout, library: Any, dtype: torch.dtype) -> None:
+def interpret(kernels: Sequence[Kernel], library: Any, dtype: torch.dtype) -> None:
     """Let the library of a module run its passes for a dtype by the interpreter."""
-    found: dict[str, Kernel] = {}
-    for number, variant in enumerate(layout.variants, 1):
-        for kernel in kernels(layout, variant, "" if number == 1 else f"_{number}", CPP.can_spell).all:
-            found[kernel.name] = kernel
-    own = Interpreted({name: _Pass(kernel, dtype) for name, kernel in found.items()})
+    own = Interpreted({kernel.name: _Pass(kernel, dtype) for kernel in kernels})
     for part in range(library.parts):
         for narrow in (False, True):
             library.libraries[dtype, part, narrow] = own

@@ -11,32 +11,40 @@ from symgrad.accuracy.measure import ALLOWED, Score
 from symgrad.accuracy.rewrite import Step
 from symgrad.ir.expr import Expr
 
-__all__ = ["ACCEPTABLE", "LENIENT", "Candidate", "Choice", "Effort", "graded"]
+__all__ = ["LENIENT", "Candidate", "Choice", "Effort", "graded"]
 
-ACCEPTABLE = 4.0  # ulp: beyond this a formula is evaluated wide
 _MOST_EFFORT = 8_000_000  # operations times points for all formulas of an operation: some ten seconds of a core
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A form of a formula with its figures; `wide` means evaluated in float64 for float32 inputs."""
+    """A form of a formula with its figures; `wide` means evaluated in float64 for float32 inputs.
+
+    `far` is how many times its cost one would give for being right at far points, too.
+    """
 
     form: Expr
     float32: Score
     float64: Score
     cost: float
     wide: bool = False
+    far: float = 1.0
 
     @property
     def key(self) -> tuple[float, ...]:
         """Smaller is better: non-finite results, then error where it matters, then cost."""
         worst = max(graded(self.float32.ulp), graded(self.float64.ulp / LENIENT))
-        return (self.float32.failures + self.float64.failures, worst, self.cost)
+        return (self.float32.failures + self.float64.failures, worst, self.price)
+
+    @property
+    def price(self) -> float:
+        """The cost, higher where the form is wrong at far points."""
+        return self.cost * (self.far if self.float32.far + self.float64.far else 1)
 
     @property
     def accurate(self) -> bool:
         """Nothing to gain from another form but time."""
-        return not any(self.key[:2])
+        return not any(self.key[:2]) and self.price == self.cost
 
 
 LENIENT = 3.2  # float64 may err this much more than float32 before anything is given for it

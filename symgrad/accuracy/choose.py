@@ -14,7 +14,7 @@ from fractions import Fraction
 from itertools import islice
 
 from symgrad.accuracy.approximate import Interval, Target, is_readable, near, readings
-from symgrad.accuracy.candidates import ACCEPTABLE, LENIENT, Candidate, Choice, Effort, graded
+from symgrad.accuracy.candidates import LENIENT, Candidate, Choice, Effort, graded
 from symgrad.accuracy.cost import cost, total
 from symgrad.accuracy.evaluate import FLOAT32, FLOAT64, Check, Environment, Format
 from symgrad.accuracy.exponentials import rational_forms
@@ -42,7 +42,6 @@ _BEAM = 3  # forms that are developed in each round
 _EFFORT = 5000  # nodes times forms tried: bounds the time spent on a large formula
 _LEAST_TRIED, _MOST_TRIED = 24, 250
 _APPROXIMATION = 50_000  # of it for one approximation
-_SEVERAL = 3.0  # passes over memory that an ulp or two are given for
 _WIDE = 2.5  # passes over memory that one pass in float64 costs
 _RISK = 3.0  # passes that guarding one function in a branch that may not be taken costs
 _BOUNDED = {"clamped-growth", "rational-in-bounded-exp", "saturated"}  # no identities: compared far outside as well
@@ -89,7 +88,9 @@ def choose(
     may_be_infinite: bool = True,
     effort: Effort | None = None,
 ) -> Choice:
-    """The best form of `formula` that the rules reach, measured by `judge`; in float64 only if it `may_widen`.
+    """The best form of `formula` that the rules reach, measured by `judge` and as its precision wants it.
+
+    It is evaluated in float64 only if it `may_widen`.
 
     With `may_be_infinite` it keeps the limits of the formula at infinite variables, too, where that is cheap.
     `within` simplifies a form by what is known of its variables. `effort` is what this search may spend.
@@ -119,6 +120,7 @@ class _Search:
         self.effort = effort
         self.within = within
         self.judge = judge
+        self.precision = judge.precision
         self.measured: dict[Expr, Candidate] = {}
         self.origin: dict[Expr, tuple[Step, ...]] = {formula: ()}
         self.rejected: set[Expr] = set()
@@ -127,6 +129,7 @@ class _Search:
 
     def choice(self, may_widen: bool, may_be_infinite: bool) -> Choice:
         """Search until accurate, from the cheap measures to the dear ones."""
+        pick = self.narrow_or_wide if may_widen and self.precision.widens else self.cheapest
         self.measure(self.formula)
         form, steps = directed(self.formula, self.judge.check)
         self.add(form, steps)
@@ -138,9 +141,9 @@ class _Search:
                     break
                 measure()
             self.cheapen()
-        chosen = self.narrow_or_wide() if may_widen else self.best
+        chosen = pick()
         if self.is_hopeless(chosen) and self.respell():
-            chosen = self.narrow_or_wide() if may_widen else self.best
+            chosen = pick()
         if may_be_infinite and _operands(chosen.form) <= _LARGEST:
             chosen = self.with_limits(chosen)
         return Choice(self.formula, chosen, self.shown(chosen), self.origin[chosen.form])
@@ -153,7 +156,8 @@ class _Search:
         why = "infinity over infinity where there is a limit"
         self.origin[form] = (*self.origin[chosen.form], Step("finite", chosen.form, form, why))
         scores = self.judge.score(form, FLOAT32, wide=chosen.wide), self.judge.score(form, FLOAT64)
-        return Candidate(form, *scores, _price(form) * (_WIDE if chosen.wide else 1), chosen.wide)
+        price = _price(form) * (_WIDE if chosen.wide else 1)
+        return Candidate(form, *scores, price, chosen.wide, self.precision.far)
 
     @property
     def best(self) -> Candidate:
@@ -206,7 +210,7 @@ class _Search:
         if form not in self.measured:
             self.effort.spend(_operands(form) * sum(map(len, self.judge.sample.points.values())))
             scores = self.judge.score(form, FLOAT32), self.judge.score(form, FLOAT64)
-            self.measured[form] = Candidate(form, *scores, _price(form))
+            self.measured[form] = Candidate(form, *scores, _price(form), far=self.precision.far)
         return self.measured[form]
 
     def add(self, form: Expr, steps: tuple[Step, ...], approximate: bool = False) -> None:
@@ -261,7 +265,7 @@ class _Search:
 
         Float64 counts where it loses half its digits, and something is left to spend.
         """
-        if chosen.float32.nonfinite or chosen.float32.ulp > ACCEPTABLE:
+        if chosen.float32.nonfinite or chosen.float32.ulp > self.precision.acceptable:
             return True
         return not self.effort.is_spent and chosen.float64.ulp > _HALF_THE_DIGITS
 
@@ -396,19 +400,19 @@ class _Search:
     def cheapest(self) -> Candidate:
         """The best form, or one that is acceptable too and spares several passes."""
         best = self.best
-        for candidate in sorted(self.measured.values(), key=lambda c: c.cost):
-            if candidate.cost > best.cost - _SEVERAL:
+        for candidate in sorted(self.measured.values(), key=lambda c: c.price):
+            if candidate.price > best.price - self.precision.worth:
                 break
             worst = max(candidate.float32.ulp, candidate.float64.ulp / LENIENT)
             finite = not candidate.float32.nonfinite + candidate.float64.nonfinite
-            if finite and worst <= ACCEPTABLE and self.equal(candidate.form):
+            if finite and worst <= self.precision.acceptable and self.equal(candidate.form):
                 return candidate
         return best
 
     def narrow_or_wide(self) -> Candidate:
         """The best form, in float64 where float32 is not accurate enough."""
         best = self.cheapest()
-        if self.judge.score(best.form, FLOAT32, range_=_SAFE_RANGE) <= Score(0, ACCEPTABLE):
+        if self.judge.score(best.form, FLOAT32, range_=_SAFE_RANGE) <= Score(0, self.precision.acceptable):
             return best
         options = [best]
         for candidate in self.leading(_MOST_WIDE):

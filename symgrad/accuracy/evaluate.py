@@ -5,6 +5,7 @@ Functions are computed in Arb where it has them (`balls.py`), else in mpmath.
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from ctypes import c_float
@@ -67,8 +68,16 @@ class Format:
 
     def ulp(self, value: Any) -> Any:
         """Distance between neighbours at `value`; below the normal range that of the smallest normal number."""
-        exponent = max(mp.frexp(value)[1], self.min_exponent) if value else self.min_exponent
-        return mp.ldexp(1, int(exponent) - self.precision)
+        return mp.ldexp(1, self.ulp_exponent(value))
+
+    def ulp_exponent(self, value: Any) -> int:
+        """Of which power of 2 one ulp is at `value`, a number of Python or of mpmath."""
+        if not value:
+            return self.min_exponent - self.precision
+        if isinstance(value, mp.mpf):
+            _, _, exponent, bits = value._mpf_
+            return max(int(exponent + bits), self.min_exponent) - self.precision
+        return max(math.frexp(value)[1], self.min_exponent) - self.precision
 
     def round(self, value: Any) -> float:
         """`value` (Python float or mpf) rounded to nearest in this format."""

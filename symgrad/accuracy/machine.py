@@ -158,6 +158,7 @@ def _factors(factor: Fraction, factors: tuple[Expr, ...], lowered: Lowered) -> E
 
 
 _UNIT = Fraction(1)
+_EXACT = 2**24  # up to which numerators and denominators are numbers of any type of arithmetic; larger ones overflow
 _MUCH = 8  # times as many elements
 
 
@@ -188,6 +189,8 @@ def _scalar_fraction(factor: Fraction, static: list[Expr]) -> tuple[Expr, Expr]:
         return ex.mul(factor, over), ONE
     if abs(factor.numerator) != 1 and over is ONE and under is ONE:
         return ex.num(factor), ONE
+    if max(abs(factor.numerator), denominator) > _EXACT:
+        return ex.mul(factor, over), under
     return ex.mul(factor.numerator, over), ex.mul(denominator, under)
 
 

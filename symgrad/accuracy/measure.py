@@ -1,8 +1,8 @@
 """How accurate a form is.
 
-The error of a form at a point is its distance from the true value in ulp of the true value, less what half an ulp in
-each input would change (the formula's conditioning, which no implementation can undo). A non-finite result where the
-truth is finite and representable counts separately and before everything else.
+The error of a form at a point is its distance from the true value in ulp of the true value, less what an ulp in each
+input would change (the formula's conditioning, which no implementation can undo): a form without error is backward
+stable. A non-finite result where the truth is finite and representable counts separately and before everything else.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import Any
 
 import mpmath as mp
+from mpmath.libmp import from_float, fzero, mpf_add, mpf_shift, mpf_sub, to_float
 
 from symgrad.accuracy.evaluate import FLOAT32, FLOAT64, Check, Environment, Exact, Format, Table, Truth
 from symgrad.accuracy.machine import machine_form
@@ -22,18 +23,47 @@ from symgrad.ir import expr as ex
 from symgrad.ir.expr import Expr
 from symgrad.ir.traversal import substitute
 
-__all__ = ["ALLOWED", "Judge", "Measurement", "Sample", "Score"]
+__all__ = ["ALLOWED", "FAR", "PRECISIONS", "Judge", "Measurement", "Precision", "Sample", "Score"]
 
 ALLOWED = {FLOAT32: 2.5, FLOAT64: 8.0}  # ulp, beyond which a form errs at a point
 
 
+@dataclass(frozen=True)
+class Precision:
+    """What errors inputs explain, and what is given for smaller ones: `options: {precision: ...}`.
+
+    `explained` is the change in ulp of each tensor, and of each float hyperparameter if `hyperparameters` says so, that
+    an error is compared with. A form may err by `acceptable` ulp if it spares more than `worth` passes over memory. One
+    that `widens` is evaluated in float64 where none in float32 is acceptable. A form that is right where a tensor is
+    beyond 1e18, too, though no domain names such values, may cost `far` times as much as one that is not.
+    """
+
+    explained: float = 1.0
+    hyperparameters: bool = True
+    acceptable: float = 4.0
+    worth: float = 3.0
+    widens: bool = True
+    far: float = 1.1
+
+
+PRECISIONS = {
+    "auto": Precision(),
+    "strict": Precision(explained=0.5, hyperparameters=False, far=math.inf),
+    "fast": Precision(acceptable=64.0, worth=0.0, widens=False, far=1.0),
+}
+
+
 @dataclass(frozen=True, order=True)
 class Score:
-    """Worst error over the sample points: non-finite results, then ulp; `near` are those where nothing is extreme."""
+    """Worst error over the sample points: non-finite results, then ulp.
+
+    `near` of the non-finite results are where nothing is extreme. What is wrong at `far` points counts there alone.
+    """
 
     nonfinite: int
     ulp: float
     near: int = field(default=0, compare=False)
+    far: int = field(default=0, compare=False)
 
     @property
     def failures(self) -> int:
@@ -46,22 +76,37 @@ class Score:
         return not self.nonfinite and self.ulp <= ALLOWED[FLOAT32]
 
 
+FAR = 1e18  # beyond it overflow guards are weighed
 _FAR = (2.0**59, 2.0**61, 2.0**64, 2.0**70, 2.0**90, 2.0**110, 2.0**126)
+_BITS = 200  # in which a truth is compared
 _MOST_CHECKS = 20  # points at which a rewritten form is compared
 
 
 class Sample:
     """Points of each format, with the values that expressions have there: shared by all formulas measured on them.
 
-    With `limits`, where a formula is undefined at a point alone, its limit is its value.
+    With `limits`, where a formula is undefined at a point alone, its limit is its value. `large` are the tensors that
+    have values beyond 1e18, as their domains say.
     """
 
-    def __init__(self, points: Mapping[Format, Sequence[Environment]], limits: bool = False) -> None:
+    def __init__(
+        self,
+        points: Mapping[Format, Sequence[Environment]],
+        limits: bool = False,
+        large: Collection[Expr] = (),
+    ) -> None:
         self.points = points
         self.limits = limits
+        self.large = large
         self._tables: dict[Format, Table] = {}
         self._simulations: dict[tuple[Format, Format], Simulation] = {}
         self.local_errors: dict[tuple[Expr, Format, tuple[int, ...]], float] = {}
+
+    def is_far(self, point: Environment) -> bool:
+        """Whether a tensor has a value at a point that nobody said it has."""
+        return any(
+            s["kind"] == "tensor" and abs(v) > FAR and s not in self.large for s, v in point.items() if s.tensors
+        )
 
     def truth(self, target: Format) -> Table:
         """True values at the points of a format."""
@@ -111,6 +156,7 @@ class _Reference:
     credit: float
     boolean: bool = False
     near: bool = False
+    far: bool = False
 
     def error(self, value: Any, smallest: float) -> float:
         """Error of a value in ulp, less the conditioning; infinite where a finite truth was missed."""
@@ -134,24 +180,33 @@ class _Reference:
 class Measurement:
     """The errors of one form: `errors` by index of the point, infinite where not finite.
 
-    `near` are the points where nothing is extreme.
+    `near` are the points where nothing is extreme, `far` those that count apart.
     """
 
     errors: Mapping[int, float]
     near: frozenset[int] = frozenset()
+    far: frozenset[int] = frozenset()
 
     @property
     def score(self) -> Score:
-        failing = {i for i, e in self.errors.items() if math.isinf(e)}
-        worst = max((e for i, e in self.errors.items() if i not in failing), default=0.0)
-        return Score(len(failing), worst, len(failing & self.near))
+        counted = {i: e for i, e in self.errors.items() if i not in self.far}
+        failing = {i for i, e in counted.items() if math.isinf(e)}
+        worst = max((e for i, e in counted.items() if i not in failing), default=0.0)
+        missed = sum(self.errors[i] > ALLOWED[FLOAT64] for i in self.far)
+        return Score(len(failing), worst, len(failing & self.near), missed)
 
 
 class Judge:
     """Measures forms of one formula, which is true by definition, on the points of a sample."""
 
-    def __init__(self, formula: Expr, sample: Sample | Mapping[Format, Sequence[Environment]]) -> None:
+    def __init__(
+        self,
+        formula: Expr,
+        sample: Sample | Mapping[Format, Sequence[Environment]],
+        precision: Precision = PRECISIONS["auto"],
+    ) -> None:
         self.formula = formula
+        self.precision = precision
         self.sample = sample if isinstance(sample, Sample) else Sample(sample)
         self._references: dict[Format, list[_Reference]] = {}
         self._measured: dict[tuple[Expr, Format, bool], Measurement] = {}
@@ -164,12 +219,11 @@ class Judge:
     def references(self, target: Format) -> list[_Reference]:
         """True values where they are finite and representable."""
         if target not in self._references:
-            symbols = sorted((s for s in self.formula.tensors if s["kind"] == "tensor"), key=lambda s: s.name)
+            kinds = {"tensor", "float"} if self.precision.hyperparameters else {"tensor"}
+            symbols = sorted((s for s in self.formula.symbols if s["kind"] in kinds), key=lambda s: s.name)
             truths = self.sample.truth(target)(self.formula, symbols)
-            points = self.sample.points[target]
-            found = (
-                _reference(i, truth, point, target) for i, (truth, point) in enumerate(zip(truths, points, strict=True))
-            )
+            points = enumerate(zip(truths, self.sample.points[target], strict=True))
+            found = (self._reference(i, truth, point, target) for i, (truth, point) in points)
             self._references[target] = [r for r in found if r is not None]
         return self._references[target]
 
@@ -184,9 +238,11 @@ class Judge:
     def errors_of(self, values: Sequence[Any], target: Format) -> Measurement:
         """The errors of what was computed at the points of a format, however that was done."""
         smallest = math.ldexp(1.0, target.min_exponent - 1)
+        references = self.references(target)
         return Measurement(
-            {r.index: r.error(values[r.index], smallest) for r in self.references(target)},
-            frozenset(r.index for r in self.references(target) if r.near),
+            {r.index: r.error(values[r.index], smallest) for r in references},
+            frozenset(r.index for r in references if r.near),
+            frozenset(r.index for r in references if r.far),
         )
 
     def double_errors(self, form: Expr) -> dict[int, float]:
@@ -228,22 +284,28 @@ class Judge:
         if range_ == 1:
             return measured.score
         inside = {r.index for r in self.references(target) if abs(r.high) <= range_ * target.largest}
-        return Measurement({i: e for i, e in measured.errors.items() if i in inside}, measured.near).score
+        errors = {i: e for i, e in measured.errors.items() if i in inside}
+        return Measurement(errors, measured.near, measured.far & inside).score
 
-
-def _reference(index: int, truth: Truth | None, point: Environment, target: Format) -> _Reference | None:
-    if truth is None or isinstance(truth.value, str):
-        return None
-    if isinstance(truth.value, bool):
-        return _Reference(index, float(truth.value), 0.0, 1.0, 0.0, boolean=True)
-    with mp.workprec(200):
+    def _reference(self, index: int, truth: Truth | None, point: Environment, target: Format) -> _Reference | None:
+        if truth is None or isinstance(truth.value, str):
+            return None
+        far = math.isfinite(self.precision.far) and self.sample.is_far(point)
+        if isinstance(truth.value, bool):
+            return _Reference(index, float(truth.value), 0.0, 1.0, 0.0, boolean=True, far=far)
         if abs(truth.value) > target.largest:
             return None
-        ulp = target.ulp(truth.value)
-        credit = sum((slope * target.ulp(point[s]) / 2 for s, slope in truth.slopes.items() if point[s]), mp.mpf(0))
-        high = float(truth.value)
-        low = float(truth.value - high)
-        return _Reference(index, high, low, float(ulp), float(credit / ulp), near=all(map(_is_near, point.values())))
+        high = to_float(truth.value._mpf_, rnd="n")
+        ulp = target.ulp_exponent(truth.value)
+        moved = fzero
+        for symbol, slope in truth.slopes.items():
+            if point[symbol]:  # exact but for the sum: a product with a power of 2 is
+                own = mpf_shift(slope._mpf_, target.ulp_exponent(point[symbol]) - ulp)
+                moved = mpf_add(moved, own, _BITS, "n")
+        credit = self.precision.explained * to_float(moved, rnd="n")
+        low = to_float(mpf_sub(truth.value._mpf_, from_float(high), _BITS, "n"), rnd="n")
+        near = all(map(_is_near, point.values()))
+        return _Reference(index, high, low, math.ldexp(1.0, ulp), credit, near=near, far=far)
 
 
 _NEARER = 9  # times as bad, in addition

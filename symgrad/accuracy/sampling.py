@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from itertools import combinations, product
+from functools import lru_cache
+from itertools import combinations
 from typing import Any
 
 from symgrad.accuracy.evaluate import FLOAT32, FLOAT64, Environment, Format
@@ -24,6 +25,8 @@ _DENSE = tuple(round(0.137 * k, 3) for k in range(1, 60))  # where most argument
 # Tensors near each other: magnitudes, and relative distances from them.
 _SIZES = (1.0, 0.3, 3.0, 20.0, 0.8, 100.0, 1e3, 0.05, 8.0, 1e4, 0.6)
 _GAPS = (1e-3, 1e-5, 1e-2, 1e-4, 0.1, 1e-6, 0.03, 0.3)
+_MOST_SETTINGS = 1024  # of hyperparameters, which are cycled through
+_SPREAD = 2_654_435_761  # a prime, whose multiples are spread
 _MOST_TOGETHER = 88
 _ALIKE = (1e30, 1e-30, 1e19, 1e-12, 1e22, 1e13, 1e30, 1e-6, 1e9, 1e-30, 1e19, 1e4)  # magnitudes of all tensors together
 _ZEROS = 3  # points with the same tensor at 0
@@ -39,7 +42,8 @@ def _jitter(k: int) -> float:
 ALL_REALS = Interval(-math.inf, math.inf, True, True)
 
 
-def magnitudes(values: Sequence[float], within: Interval, target: Format) -> list[float]:
+@lru_cache(maxsize=256)
+def magnitudes(values: tuple[float, ...], within: Interval, target: Format) -> tuple[float, ...]:
     """Signed samples of the given magnitudes inside a range, rounded to the format.
 
     In a bounded range magnitudes become distances from its ends, so that the ends are approached closely.
@@ -53,7 +57,7 @@ def magnitudes(values: Sequence[float], within: Interval, target: Format) -> lis
                 found[rounded] = None
     if not found:
         found[target.round(_middle(within))] = None
-    return list(found)
+    return tuple(found)
 
 
 def _placed(scaled: float, size: float, within: Interval) -> tuple[float, ...]:
@@ -100,9 +104,9 @@ def _points(
     powers: bool,
     ratios: bool,
 ) -> list[Environment]:
-    settings = [dict(zip(scalars, values, strict=True)) for values in product(*scalars.values())]
-    sweeps: dict[Expr, list[Any]] = {}
-    moderate: dict[Expr, list[Any]] = {}
+    settings = [dict(zip(scalars, own, strict=True)) for own in some_of([*scalars.values()], _MOST_SETTINGS)]
+    sweeps: dict[Expr, Sequence[Any]] = {}
+    moderate: dict[Expr, Sequence[Any]] = {}
     for symbol, within in tensors.items():
         if symbol["kind"] == "bool_tensor":
             sweeps[symbol] = moderate[symbol] = [True, False]
@@ -130,6 +134,20 @@ def _points(
     own = ([{**p, **settings[k % len(settings)]} for k, p in enumerate(ps)] for ps in (kept, [*alike, *zeros]))
     first, last = own
     return [*first, *thinned, *last]
+
+
+def some_of(values: Sequence[Sequence[Any]], most: int) -> list[tuple[Any, ...]]:
+    """All combinations of values, the last ones changing fastest; of more than `most`, some from everywhere."""
+    count = math.prod(map(len, values))
+    step = 1 if count <= most else _SPREAD
+    found: list[tuple[Any, ...]] = []
+    for k in range(min(count, most)):
+        rest, own = k * step % count, list[Any]()
+        for choices in reversed(values):
+            rest, place = divmod(rest, len(choices))
+            own.append(choices[place])
+        found.append(tuple(reversed(own)))
+    return found
 
 
 def _of_one_size(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from symgrad.ir.expr import Expr
-from symgrad.ir.traversal import topological
+from symgrad.ir.traversal import PerNode, topological
 from symgrad.ops.tensors import TENSOR_OPS, is_index, typed_arguments
 
 __all__ = ["WHOLE", "holds_integers", "is_integer", "is_whole_tensor"]
@@ -23,10 +23,7 @@ def is_integer(root: Expr) -> bool:
 
     A choice between numbers by the values of a float tensor is of the type of that tensor.
     """
-    found: dict[Expr, bool] = {}
-    for node in topological(root):
-        found[node] = _is_integer(node, found)
-    return bool(root.tensors) and found[root]
+    return bool(root.tensors) and _is_integer(root)
 
 
 def is_whole_tensor(value: Expr) -> bool:
@@ -36,25 +33,28 @@ def is_whole_tensor(value: Expr) -> bool:
 
 def holds_integers(value: Expr) -> bool:
     """Whether a value is made of declared integers themselves; a choice between numbers by some is of any type."""
+    if not is_whole_tensor(value):
+        return False
     data = topological(value, leaves=frozenset(n for n in topological(value) if n.is_boolean))
-    return is_whole_tensor(value) and any(n.op == "sym" and n["kind"] == "int_tensor" for n in data)
+    return any(n.op == "sym" and n["kind"] == "int_tensor" for n in data)
 
 
-def _is_integer(node: Expr, found: dict[Expr, bool]) -> bool:
+@PerNode
+def _is_integer(node: Expr) -> bool:
     if node.op == "sym":
         return node["kind"] in _INTEGER_KINDS
     if node.number is not None:
         return node.number.denominator == 1
     if node.op == "pow":
         exponent = node.args[1].number
-        return found[node.args[0]] and exponent is not None and exponent > 0 and found[node.args[1]]
+        return _is_integer(node.args[0]) and exponent is not None and exponent > 0 and _is_integer(node.args[1])
     if is_index(node):
         return True
     if node.op == "where":
         condition, *branches = node.args
         typed = [t for b in branches for t in b.tensors] or condition.tensors
-        return all(t["kind"] in _INTEGER_KINDS for t in typed) and all(found[b] for b in branches)
+        return all(t["kind"] in _INTEGER_KINDS for t in typed) and all(map(_is_integer, branches))
     # A number in the shape of a tensor is of that tensor's type.
     read = typed_arguments(node) if node.op in TENSOR_OPS and node.op != "expand" else node.args
     keeps = TENSOR_OPS[node.op].whole if node.op in TENSOR_OPS else node.op in WHOLE
-    return keeps and all(found[a] for a in read)
+    return keeps and all(map(_is_integer, read))

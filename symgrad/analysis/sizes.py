@@ -57,15 +57,19 @@ def _reduces(node: Expr) -> bool:
 
 @dataclass(frozen=True)
 class Sizes:
-    """Sizes relative to `largest`, the elements of the largest value of an operation."""
+    """Sizes relative to `largest`, the elements of the largest value of an operation.
+
+    Where they are `narrow`, indices have 32 bits, and signs are kept in a byte: they have no derivative to lose.
+    """
 
     largest: float
+    narrow: bool = False
 
     @staticmethod
-    def of(formulas: Iterable[Expr]) -> Sizes:
+    def of(formulas: Iterable[Expr], *, narrow: bool = False) -> Sizes:
         """Relative to the largest value in some formulas, beside what depends on a cotangent or tangent."""
         values = (n for n in topological(*formulas) if not n.is_differential)
-        return Sizes(max(map(elements, values), default=1.0))
+        return Sizes(max(map(elements, values), default=1.0), narrow)
 
     def share(self, value: Expr) -> float:
         """The elements of a value, as a share of the largest value's."""
@@ -73,7 +77,8 @@ class Sizes:
 
     def bytes(self, value: Expr) -> float:
         """What keeping a value takes, in bytes for each element of the largest value, in float32."""
-        return self.share(value) * item_size(value)
+        item = _BOOL if self.narrow and value.op == "sign" else item_size(value)
+        return self.share(value) * (min(item, _FLOAT) if self.narrow else item)
 
 
 def item_size(value: Expr) -> float:

@@ -12,13 +12,13 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from symgrad.accuracy.candidates import ACCEPTABLE, Candidate, Choice, Effort
+from symgrad.accuracy.candidates import Candidate, Choice, Effort
 from symgrad.accuracy.choose import RESPELLED, choose, recognise
 from symgrad.accuracy.cost import cost
 from symgrad.accuracy.domains import within_domains
 from symgrad.accuracy.evaluate import FLOAT32, FLOAT64, Environment, Format
 from symgrad.accuracy.guards import guard
-from symgrad.accuracy.measure import Judge, Sample
+from symgrad.accuracy.measure import FAR, PRECISIONS, Judge, Sample
 from symgrad.accuracy.rewrite import Step, rewrite
 from symgrad.accuracy.sampling import ALL_REALS, sample_points
 from symgrad.differentiate.modes import is_tensor_op, partials, region_leaves
@@ -60,6 +60,7 @@ class Memory:
     """What the variants of a program share: sample points, measurements, chosen forms, and what searches may spend."""
 
     samples: dict[tuple[frozenset[Expr], int], Sample] = field(default_factory=dict)
+    points: dict[tuple[Any, ...], dict[Format, list[Environment]]] = field(default_factory=dict)
     judges: dict[Expr, Judge] = field(default_factory=dict)
     choices: dict[Expr, Choice] = field(default_factory=dict)
     effort: Effort = field(default_factory=Effort)
@@ -102,7 +103,13 @@ class Workbench:
         return {self._program.symbols[h.name]: hyperparameter_values(spec, h) for h in spec.hyperparameters}
 
     def points(self, region: Expr, most: int) -> dict[Format, list[Environment]]:
-        """Sample points for a region."""
+        """Sample points for a region: those of its variables."""
+        key = region.tensors, region.symbols, most
+        if key not in self._memory.points:
+            self._memory.points[key] = self._new_points(region, most)
+        return self._memory.points[key]
+
+    def _new_points(self, region: Expr, most: int) -> dict[Format, list[Environment]]:
         tensors = {s: self._ranges.get(s, ALL_REALS) for s in sorted(region.tensors, key=lambda s: s.name)}
         scalars = {s: v for s, v in self._scalars.items() if s in region.symbols}
         scalars |= {s: _SIZES for s in region.symbols if s["kind"] == "int" and s not in self._scalars}
@@ -131,7 +138,8 @@ class Workbench:
         variables = len(region.tensors)
         size = sum(max(1, len(node.args)) for node in topological(region)) * (variables + 3)
         budget = _BUDGET * min(1.0, _WHOLE / (1 + len(self._memory.choices)))
-        return Judge(region, self._sample(region, max(4, min(192 + 32 * variables, int(budget) // size))))
+        sample = self._sample(region, max(4, min(192 + 32 * variables, int(budget) // size)))
+        return Judge(region, sample, PRECISIONS[self._program.spec.options.precision])
 
     def _sample(self, region: Expr, most: int) -> Sample:
         """The points for a region; regions of the same variables share them, and the values that they share there."""
@@ -139,7 +147,10 @@ class Workbench:
         key = (region.symbols, steps[-1])
         samples = self._memory.samples
         if key not in samples:
-            samples[key] = Sample(self.points(region, steps[-1]), limits=self._is_given(region))
+            large = [
+                s for s, own in self._ranges.items() if any(FAR < abs(e) < math.inf for e in (own.lower, own.upper))
+            ]
+            samples[key] = Sample(self.points(region, steps[-1]), limits=self._is_given(region), large=large)
         return samples[key]
 
     # ------------------------------------------------------------------------------------------ choosing
@@ -211,7 +222,7 @@ class Workbench:
             return False
         judge = self.judge(choice.formula)
         whole = judge.score(flat, FLOAT32, wide=True)
-        return judge.error_with_rounded(flat, value) > max(ACCEPTABLE, 2 * whole.ulp)
+        return judge.error_with_rounded(flat, value) > max(judge.precision.acceptable, 2 * whole.ulp)
 
     def remeasured(self, slope: Slope, form: Expr) -> Choice:
         """The choice with the figures of the form that is emitted, where the plan rewrote it."""

@@ -47,13 +47,14 @@ def _composite_cost(operation: Operation, variant: Variant) -> float:
 
 def _why(variant: Variant, save: str, more: float) -> str:
     """What most of the difference is spent on, and the cure."""
+    cure = "which a narrower `domain` or `options: {precision: fast}` may spare"
     wide = [f"d{y}/d{x}" for (y, x), c in variant.slope_choices.items() if c.chosen.wide]
     if wide:
-        return f"{wide[0]} is computed in float64, which a narrower `domain` may spare"
+        return f"{wide[0]} is computed in float64, {cure}"
     dearer = {f"d{y}/d{x}": c.chosen.cost - c.candidates[0].cost for (y, x), c in variant.slope_choices.items()}
     worst = max(dearer, key=dearer.__getitem__, default="")
     if worst and dearer[worst] > more / 2:
-        return f"the accurate form of {worst} costs {dearer[worst]:.1f} more, which a narrower `domain` may spare"
+        return f"the accurate form of {worst} costs {dearer[worst]:.1f} more, {cure}"
     if save == "memory":
         return "it computes again what autograd keeps; `options: {save: speed}` keeps more"
     return "it computes again what autograd keeps; `options: {kernels: all}` makes it one pass"

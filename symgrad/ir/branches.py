@@ -8,7 +8,7 @@ from typing import Generic, TypeAlias, TypeVar
 
 from symgrad.ir import expr as ex
 from symgrad.ir.expr import FALSE, TRUE, Expr
-from symgrad.ir.traversal import substitute, topological
+from symgrad.ir.traversal import PerNode, substitute, topological
 
 _MOST_VARIANTS = 16
 
@@ -66,9 +66,18 @@ def first_condition(roots: Iterable[Expr]) -> Expr | None:
 
 def _conditions(roots: Iterable[Expr]) -> Iterator[Expr]:
     """The undecided Python conditions of choices between tensors, in order."""
-    for node in topological(*roots):
-        if node.op == "where" and node.args[0].is_static and not node.is_static:
+    for node in topological(*filter(_has_choice, roots)):
+        if _is_choice(node):
             yield _atom(node.args[0])
+
+
+def _is_choice(node: Expr) -> bool:
+    return node.op == "where" and node.args[0].is_static and not node.is_static
+
+
+@PerNode
+def _has_choice(node: Expr) -> bool:
+    return _is_choice(node) or any(map(_has_choice, node.args))
 
 
 def _atom(condition: Expr) -> Expr:

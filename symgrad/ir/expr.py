@@ -42,10 +42,16 @@ class Expr:
     comparisons are built with `compare`.
     """
 
-    __slots__ = ("__dict__", "__weakref__", "_hash", "args", "attrs", "op")
+    __slots__ = ("__dict__", "__weakref__", "_hash", "args", "attrs", "digest", "op", "size", "symbols")
     op: str
     args: tuple[Expr, ...]
     attrs: tuple[tuple[str, Any], ...]
+    digest: bytes
+    """A hash of the structure that is the same in every process."""
+    size: int
+    """Number of nodes counted as a tree, capped so that shared towers stay cheap."""
+    symbols: frozenset[Expr]
+    """The free symbols."""
     _hash: int
 
     def __hash__(self) -> int:
@@ -63,20 +69,6 @@ class Expr:
         return next((value for key, value in self.attrs if key == attr), default)
 
     @cached_property
-    def digest(self) -> bytes:
-        """A hash of the structure that is the same in every process."""
-        value = self.number
-        # In hexadecimal, because Python refuses to write thousands of decimal digits.
-        own = repr(self.attrs) if value is None else f"{value.numerator:x}/{value.denominator:x}"
-        text = f"{self.op}|{own}|".encode() + b"".join(a.digest for a in self.args)
-        return hashlib.blake2b(text, digest_size=12).digest()
-
-    @cached_property
-    def size(self) -> int:
-        """Number of nodes counted as a tree, capped so that shared towers stay cheap."""
-        return min(1 + sum(a.size for a in self.args), 1 << 40)
-
-    @cached_property
     def order(self) -> tuple[int, str, int, bytes]:
         """Key of the canonical operand order."""
         base = self.args[0] if self.op == "pow" else self
@@ -89,16 +81,6 @@ class Expr:
         """A product that starts with a number, without that number."""
         own = self.args[1:]
         return own[0] if len(own) == 1 else make("mul", *own)
-
-    @cached_property
-    def symbols(self) -> frozenset[Expr]:
-        """The free symbols."""
-        if self.op == "sym":
-            return frozenset({self})
-        largest: frozenset[Expr] = max((a.symbols for a in self.args), key=len, default=frozenset())
-        if all(a.symbols <= largest for a in self.args):
-            return largest
-        return frozenset().union(*(a.symbols for a in self.args))
 
     @cached_property
     def tensors(self) -> frozenset[Expr]:
@@ -182,11 +164,28 @@ def make(op: str, *args: Expr, **attrs: Any) -> Expr:
     if found is None:
         found = Expr()
         found.op, found.args, found.attrs = op, args, items
+        found.digest = _digest(found)
         found._hash = int.from_bytes(found.digest[:7], "big")
-        # Read now, while the arguments have theirs: later these properties would recurse down a long chain.
-        _ = found.digest, found.size, found.symbols
+        found.size = min(1 + sum([a.size for a in args]), 1 << 40)
+        found.symbols = _symbols(found)
         _interned[key] = found
     return found
+
+
+def _digest(node: Expr) -> bytes:
+    value = node.number
+    # In hexadecimal, because Python refuses to write thousands of decimal digits.
+    own = repr(node.attrs) if value is None else f"{value.numerator:x}/{value.denominator:x}"
+    text = f"{node.op}|{own}|".encode() + b"".join([a.digest for a in node.args])
+    return hashlib.blake2b(text, digest_size=12).digest()
+
+
+def _symbols(node: Expr) -> frozenset[Expr]:
+    if node.op == "sym":
+        return frozenset({node})
+    sets = [a.symbols for a in node.args]
+    largest: frozenset[Expr] = max(sets, key=len, default=frozenset())
+    return largest if all(own <= largest for own in sets) else frozenset().union(*sets)
 
 
 def _restored(op: str, args: tuple[Expr, ...], attrs: tuple[tuple[str, Any], ...]) -> Expr:
@@ -243,8 +242,13 @@ def add(*terms: Scalar) -> Expr:
             constant += term["value"]
         else:
             factor, rest = split_coefficient(term)
-            coefficients[rest] = coefficients.get(rest, Fraction(0)) + factor
-    parts = [mul(factor, rest) for rest, factor in coefficients.items() if factor]
+            before = coefficients.get(rest)
+            coefficients[rest] = factor if before is None else before + factor
+    parts = [
+        rest if factor is _UNIT and rest.op != "mul" else mul(factor, rest)
+        for rest, factor in coefficients.items()
+        if factor is _UNIT or factor
+    ]
     if constant:
         parts.append(num(constant))
     if not parts:
@@ -285,37 +289,39 @@ def split_power(factor: Expr) -> tuple[Expr, Expr]:
 
 def mul(*factors: Scalar) -> Expr:
     """The product, flattened, with rational constants and powers of equal bases collected."""
-    exponents: dict[Expr, list[Expr]] = {}
-    constant = Fraction(1)
+    powers: dict[Expr, list[Expr]] = {}
+    constant = _UNIT  # itself, until there is another: fractions take long to multiply and to compare
     stack = [as_expr(f) for f in reversed(factors)]
     while stack:
         factor = stack.pop()
         if factor.op == "mul":
             stack.extend(reversed(factor.args))
         elif factor.op == "num":
-            constant *= factor["value"]
+            constant = factor["value"] if constant is _UNIT else constant * factor["value"]
         else:
-            base, exponent = split_power(factor)
-            exponents.setdefault(base, []).append(exponent)
+            powers.setdefault(split_power(factor)[0], []).append(factor)
     if not constant:
         return ZERO
     parts: list[Expr] = []
     opened = False  # a merged power is of other bases, which may stand beside it: sqrt(x*y)**2 * x
-    for base, powers in exponents.items():
-        part = power(base, add(*powers)) if len(powers) > 1 else make_power(base, powers[0])
-        coefficient, rest = split_coefficient(part)
-        opened = opened or (len(powers) > 1 and (rest.op == "mul" or split_power(rest)[0] not in (base, ONE)))
+    for base, same in powers.items():
+        if len(same) == 1:
+            parts += same
+            continue
+        coefficient, rest = split_coefficient(power(base, add(*(split_power(f)[1] for f in same))))
+        opened = opened or rest.op == "mul" or split_power(rest)[0] not in (base, ONE)
         constant *= coefficient
         if rest is not ONE:
             parts.extend(rest.args if rest.op == "mul" else (rest,))
     if not parts:
         return num(constant)
-    if len(parts) == 1 and constant == 1:
+    scaled = constant is not _UNIT and constant != 1
+    if len(parts) == 1 and not scaled:
         return parts[0]
     if opened:
         return mul(num(constant), *parts)
     parts.sort(key=lambda e: e.order)
-    return make("mul", *([num(constant)] if constant != 1 else []), *parts)
+    return make("mul", *([num(constant)] if scaled else []), *parts)
 
 
 def make_power(base: Expr, exponent: Expr) -> Expr:

@@ -12,6 +12,9 @@ _BY_VALUE = "the shape of a result never depends on values; write where(mask, x,
 _FACTORS = "its gradient is undefined at equal singular values; there are inverse, solve, cholesky, det and logdet"
 _NOWHERE = "torch has no such function"
 _EXPANDED = "write what it is; SymPy's object is expanded"
+_DTYPES = (
+    "results have the dtype of the tensors, half precision is computed in float32, and a truth value counts as 1 or 0"
+)
 _RESAMPLED = "write gathers of the points and their weights: x[index]"
 
 _FUNCTIONS = {
@@ -20,7 +23,6 @@ _FUNCTIONS = {
     "argsort": "write sort(x, dim=...).indices",
     "linear": "write x @ w.T + b",
     "normalize": "write x / norm(x, dim=..., keepdim=True)",
-    "size": "the name of a dimension under 'shape' is its size",
     **dict.fromkeys(("linspace", "scan"), "formulas are of the tensors that are given"),
     **dict.fromkeys(("addmm", "baddbmm", "addmv", "addbmm"), "write c + a @ b"),
     **dict.fromkeys(("tensordot", "kron", "bilinear", "ger", "vdot"), "write einsum('...', a, b)"),
@@ -61,6 +63,8 @@ _FUNCTIONS = {
     "scatter": "write scatter_add(x, index, src, dim)",
     "signbit": "write x < 0",
     "slogdet": "write logabsdet(x)",
+    **dict.fromkeys(("cast", "to", "type_as", "float", "double", "half", "bfloat16", "long"), _DTYPES),
+    **dict.fromkeys(("clamp_min", "clamp_max", "clip"), "write clamp(x, min, max), of which one may be absent"),
     "softmin": "write softmax(-x, dim)",
     "vander": "write x[..., None] ** arange(n)",
     "DiracDelta": "it has no value element by element; write its integral",
@@ -83,7 +87,7 @@ _FUNCTIONS = {
     **dict.fromkeys(("legendre", "hermite", "laguerre", "chebyshevt", "chebyshevu", "gegenbauer"), _EXPANDED),
     **dict.fromkeys(("jacobi", "assoc_legendre", "assoc_laguerre"), _EXPANDED),
 }
-_KEYWORDS = {"axes": "dim", "axis": "dim", "ord": "p"}
+_KEYWORDS = {"axes": "dim"}
 
 
 def instead_of(function: str) -> str:
@@ -92,7 +96,7 @@ def instead_of(function: str) -> str:
 
 
 def keyword_for(word: str, parameters: Collection[str]) -> str:
-    """``"; did you mean 'dim'?"`` for ``axis``, where there is that parameter, or an empty text."""
+    """``"; did you mean 'dim'?"`` for ``axes``, where there is that parameter, or an empty text."""
     known = _KEYWORDS.get(word)
     return f"; did you mean {known!r}?" if known in parameters else ""
 

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import ast
+import copy
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from symgrad.errors import shown
 from symgrad.ir.expr import FALSE, OO, TRUE, Expr
 from symgrad.ops.tensors import Attribute, Ref, TensorOp
-from symgrad.ops.tensors.row import is_size
+from symgrad.ops.tensors.row import is_size, is_whole_size
 from symgrad.parse.advice import keyword_for
 
 if TYPE_CHECKING:
     from symgrad.parse.build import Builder
 
-__all__ = ["bind", "is_none", "read_attribute", "signature", "tensor_arguments"]
+__all__ = ["bind", "divided_exactly", "is_none", "read_attribute", "signature", "tensor_arguments", "whole_number"]
 
+_CALLED = {"axis": "dim", "keepdims": "keepdim", "ord": "p"}  # by torch as well
 _LARGEST = 2**31  # of an integer that is an attribute
 
 
@@ -44,13 +46,14 @@ def _bind_keywords(
     builder: Builder, usage: str, node: ast.Call, parameters: Sequence[str], bound: dict[str, ast.expr]
 ) -> None:
     for keyword in node.keywords:
-        if keyword.arg is None or keyword.arg not in parameters:
+        own = keyword.arg if keyword.arg in parameters else _CALLED.get(keyword.arg or "")
+        if own is None or own not in parameters:
             word = keyword.arg or "**"
             near = keyword_for(word, parameters) or builder.suggestion(word, parameters)
             builder.fail(keyword, f"{usage} has no argument {shown(word)}{near}")
-        if keyword.arg in bound:
-            builder.fail(keyword, f"{usage} is given {keyword.arg!r} twice")
-        bound[keyword.arg] = keyword.value
+        if own in bound:
+            builder.fail(keyword, f"{usage} is given {own!r} twice")
+        bound[own] = keyword.value
 
 
 def tensor_arguments(
@@ -73,6 +76,9 @@ def tensor_arguments(
             if operand not in bound:
                 builder.fail(node, f"{usage} lacks its argument {operand!r}")
     else:
+        several = [a for a in row.attributes if a.required and a.kind in ("ints", "dims")]
+        if several == list(row.attributes) and len(plain) > len(operands) + 1:  # x.permute(1, 0, 2)
+            plain = [*plain[: len(operands)], ast.copy_location(ast.Tuple(plain[len(operands) :]), plain[-1])]
         call = ast.copy_location(ast.Call(node.func, plain, node.keywords), node)
         if row.order:
             bound = bind(builder, name, call, row.order, len(row.order))
@@ -99,6 +105,8 @@ def _several(row: TensorOp, plain: Sequence[ast.expr], attributes: Sequence[str]
 
 def _operands(builder: Builder, row: TensorOp, names: Sequence[str], bound: Mapping[str, ast.expr]) -> list[ast.expr]:
     given = [bound[name] for name in names if name in bound and not is_none(bound[name])]
+    last = len(row.operands) - 1
+    given = [divided_exactly(a) if min(k, last) in row.numbers else a for k, a in enumerate(given)]
     for name in names[: len(names) - row.optional]:
         if name in bound and is_none(bound[name]):
             builder.fail(bound[name], f"the argument {name!r} cannot be None")
@@ -120,6 +128,27 @@ def _attributes(
     values = builder.each(read, [bound[attribute.name] for attribute in given])
     defaults = {attribute.name: attribute.default for attribute in row.attributes}
     return {**defaults, **{attribute.name: value for attribute, value in zip(given, values, strict=True)}}
+
+
+class _Exact(ast.NodeTransformer):
+    def visit_BinOp(self, node: ast.BinOp) -> ast.BinOp:
+        self.generic_visit(node)
+        operator = ast.Div() if isinstance(node.op, ast.FloorDiv) else node.op
+        return ast.copy_location(ast.BinOp(node.left, operator, node.right), node)
+
+
+def divided_exactly(node: ast.expr) -> ast.expr:
+    """What calculates a size, with `//` as a division that leaves no rest."""
+    exact: ast.expr = _Exact().visit(copy.deepcopy(node))
+    return exact
+
+
+def whole_number(node: ast.expr) -> int | None:
+    """The value of a node that is a whole number; None for anything else."""
+    sign = -1 if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) else 1
+    inner = node.operand if isinstance(node, ast.UnaryOp) else node
+    plain = isinstance(inner, ast.Constant) and type(inner.value) is int
+    return sign * inner.value if plain and isinstance(inner, ast.Constant) and isinstance(inner.value, int) else None
 
 
 def is_none(node: ast.expr) -> bool:
@@ -156,21 +185,31 @@ def _integer(builder: Builder, name: str, node: ast.expr) -> int | Ref:
     return int(number)
 
 
+def _size(builder: Builder, name: str, node: ast.expr) -> int | Ref | Expr:
+    value, _ = builder.isolated(builder.value, divided_exactly(node))
+    return value if is_size(value) and is_whole_size(value) else _integer(builder, name, node)
+
+
 def _order(builder: Builder, name: str, node: ast.expr) -> int | Ref | str:
     value, _ = builder.isolated(builder.value, node)
     return "inf" if value is OO else _integer(builder, name, node)
 
 
-def _integers(builder: Builder, name: str, node: ast.expr) -> int | Ref | tuple[int | Ref, ...]:
-    if not isinstance(node, ast.List | ast.Tuple):
-        return _integer(builder, name, node)
-    if not node.elts:
-        builder.fail(node, f"{name!r} is an empty list")
-    return tuple(builder.each(lambda item: _integer(builder, name, item), node.elts))
+def _one_or_several(read: Callable[[Builder, str, ast.expr], Any]) -> Callable[[Builder, str, ast.expr], Any]:
+    """A reader of one value, or of a list of them as a tuple."""
+
+    def several(builder: Builder, name: str, node: ast.expr) -> Any:
+        if not isinstance(node, ast.List | ast.Tuple):
+            return read(builder, name, node)
+        if not node.elts:
+            builder.fail(node, f"{name!r} is an empty list")
+        return tuple(builder.each(lambda item: read(builder, name, item), node.elts))
+
+    return several
 
 
 def _dims(builder: Builder, name: str, node: ast.expr) -> int | Ref | tuple[int | Ref, ...]:
-    dims = _integers(builder, name, node)
+    dims: int | Ref | tuple[int | Ref, ...] = _one_or_several(_integer)(builder, name, node)
     if isinstance(dims, tuple) and len(set(dims)) < len(dims):
         builder.fail(node, f"{name!r} lists a dimension twice")
     return dims
@@ -213,7 +252,9 @@ _READERS: Mapping[str, Callable[[Builder, str, ast.expr], Any]] = {
     "dim": _integer,
     "dims": _dims,
     "int": _integer,
-    "ints": _integers,
+    "ints": _one_or_several(_integer),
+    "size": _size,
+    "sizes": _one_or_several(_size),
     "order": _order,
     "bool": _bool,
     "text": _text,

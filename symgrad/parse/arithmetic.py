@@ -45,6 +45,8 @@ def binary(builder: Builder, node: ast.BinOp) -> Expr:
         return truth.logical(LOGICAL[operator], *parts)
     if isinstance(node.op, _SUM):
         return _sum(builder, *_chain(node, _SUM))
+    if isinstance(node.op, ast.FloorDiv):
+        builder.fail(node, "'//' divides sizes where a whole number is needed; did you mean floor(a / b)?")
     if isinstance(node.op, ast.Mod):
         return calls.of_numbers(builder, node, "remainder", (node.left, node.right))
     if not isinstance(node.op, _PRODUCT):

@@ -19,9 +19,10 @@ from symgrad.ir.expr import FALSE, MINUS_ONE, ONE, TRUE, ZERO, Expr
 from symgrad.ir.traversal import topological
 from symgrad.ops.functions import SPELLINGS
 from symgrad.ops.tensors import TENSOR_OPS, TENSOR_SPELLINGS
-from symgrad.ops.tensors.shapes import shape_sources
+from symgrad.ops.tensors.shapes import extent, shape_sources
 from symgrad.parse import calls, subscripts
 from symgrad.parse.alignment import ShapeConflict, aligned
+from symgrad.parse.arguments import whole_number
 from symgrad.parse.arithmetic import LOGICAL, binary
 from symgrad.parse.comparisons import comparison, is_text
 from symgrad.parse.faults import MAX_FAULTS, Fault, FormulaError
@@ -313,6 +314,8 @@ class Builder:
         return of_sympy and node.attr in _SINGLETONS
 
     def _unknown_attribute(self, node: ast.Attribute) -> str:
+        if isinstance(node.value, ast.Call):
+            self.value(node.value)  # which may be what is wrong
         known = {*_METHODS, *_FIELDS}
         if node.attr in _FIELDS:
             return f"'.{node.attr}' belongs to the result of {calls.spelled_with_fields()}"
@@ -333,11 +336,13 @@ class Builder:
 
     def _subscript(self, node: ast.Subscript) -> Expr:
         fields = self.fields(node.value)
+        if fields is None and isinstance(node.value, ast.Attribute) and node.value.attr == "shape":
+            return self.size(node.value.value, node.slice)
         if fields is None:
             return self.shaped(subscripts.subscript(self, node))
-        number = subscripts.whole_number(self, node.slice)
+        number = whole_number(node.slice)
         names = list(fields)
-        if number is None or not names[0].isdigit():
+        if number is None:
             self.fail(node.slice, f"this has several results; write {_each_field('...', fields)}")
         if not -len(names) <= number < len(names):
             self.fail(node.slice, f"there are {len(names)} parts, the last one is {len(names) - 1}")
@@ -345,6 +350,14 @@ class Builder:
         self.sources |= bound.sources
         assert bound.expr is not None
         return bound.expr
+
+    def size(self, tensor: ast.expr, dim: ast.expr) -> Expr:
+        """The size of a dimension: `x.shape[0]`."""
+        value, number = self.scoped(tensor), whole_number(dim)
+        known = extent(value)
+        if number is None or not -len(known.dims) <= number < (len(known.dims) if known.exact else 0):
+            self.fail(dim, f"this is of {known}, and of no dimension of it; a dimension is a whole number")
+        return ex.make("count", value, dim=(number - len(known.dims) if number >= 0 else number,))
 
     def _sequence(self, node: ast.expr) -> Expr:
         self.fail(node, "several values where one is needed")

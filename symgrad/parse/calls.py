@@ -24,10 +24,10 @@ from symgrad.ops.tensors import TENSOR_OPS, TENSOR_SPELLINGS, Attribute, TensorO
 from symgrad.ops.tensors.row import is_number, is_size
 from symgrad.parse.advice import instead_of, slip_of
 from symgrad.parse.alignment import paired
-from symgrad.parse.arguments import bind, is_none, read_attribute, signature, tensor_arguments
+from symgrad.parse.arguments import bind, is_none, read_attribute, signature, tensor_arguments, whole_number
 from symgrad.parse.comparisons import comparison
 from symgrad.parse.scope import Bound
-from symgrad.parse.text import MODULES
+from symgrad.parse.text import MODULES, TORCH
 
 if TYPE_CHECKING:
     from symgrad.parse.build import Builder
@@ -50,6 +50,7 @@ _DEFAULTS: Mapping[str, Mapping[str, Expr]] = {
     "clamp": {"min": MINUS_ONE * OO, "max": OO},
     "heaviside": {"values": HALF},
 }
+_OF_ELEMENTS = frozenset({"np", "numpy", "jnp", "jax.numpy", "math"})  # of others their defaults differ from torch's
 # Torch's methods whose arguments are not those of the function after its first.
 _OTHER_METHODS: Mapping[str, str] = {
     "max": "max(a, b) or max(a, dim=...)",
@@ -68,21 +69,40 @@ def plain_name(builder: Builder, function: ast.expr) -> str | None:
     if not isinstance(function, ast.Attribute):
         return None
     module = builder.syntax.source(function.value)
-    return function.attr if module in MODULES and module.partition(".")[0] not in builder.scope.names else None
+    if module.partition(".")[0] in builder.scope.names:
+        return None
+    of_elements = module in _OF_ELEMENTS and (function.attr in SPELLINGS or function.attr == "where")
+    return function.attr if of_elements or module in MODULES else None
 
 
 def as_function(builder: Builder, node: ast.Call) -> ast.Call:
-    """``sum(x, 1)`` for ``x.sum(1)``; any other call as it is."""
+    """``sum(x, 1)`` for ``x.sum(1)`` and the like; any other call as it is."""
     function = node.func
-    if not isinstance(function, ast.Attribute) or plain_name(builder, function) is not None:
+    if not isinstance(function, ast.Attribute):
         return node
     name, owner = function.attr, function.value
+    if plain_name(builder, function) is not None:
+        module = builder.syntax.source(owner)
+        ordered = len(node.args) > 1 or any(k.arg in ("p", "ord") for k in node.keywords)
+        if module.endswith("linalg") and name == "norm" and ordered:
+            builder.fail(function, "of matrices torch.linalg.norm has other orders; write norm(x, p, dim)")
+        return _along(node, name) if module in TORCH else node
     if isinstance(owner, ast.Name) and owner.id not in builder.scope.names:
         return node
-    if name in _OTHER_METHODS and node.args:
-        builder.fail(function, f"as a method {name!r} reads its arguments in another way; write {_OTHER_METHODS[name]}")
     plain = ast.copy_location(ast.Name(name), function)
-    return ast.copy_location(ast.Call(plain, [owner, *node.args], node.keywords), node)
+    call = _along(ast.copy_location(ast.Call(plain, [owner, *node.args], node.keywords), node), name)
+    if name in _OTHER_METHODS and len(call.args) > 1:
+        builder.fail(function, f"as a method {name!r} reads its arguments in another way; write {_OTHER_METHODS[name]}")
+    return call
+
+
+def _along(node: ast.Call, name: str) -> ast.Call:
+    """torch's ``max(x, -1)``, whose second argument is a dimension where it is a whole number."""
+    if name not in ("max", "min") or len(node.args) not in (2, 3) or whole_number(node.args[1]) is None:
+        return node
+    pairs = zip(("dim", "keepdim"), node.args[1:])  # noqa: B905
+    added = [ast.copy_location(ast.keyword(name, value), value) for name, value in pairs]
+    return ast.copy_location(ast.Call(node.func, node.args[:1], [*node.keywords, *added]), node)
 
 
 def called(builder: Builder, node: ast.Call) -> str:
@@ -275,7 +295,7 @@ def operation_with_fields(name: str, node: ast.Call) -> str | None:
     operation = TENSOR_SPELLINGS.get(name)
     if operation is None or not TENSOR_OPS[operation].fields:
         return None
-    reduces = name not in _EXTREMA or any(keyword.arg == "dim" for keyword in node.keywords)
+    reduces = name not in _EXTREMA or any(keyword.arg in ("dim", "axis") for keyword in node.keywords)
     return operation if reduces else None
 
 
@@ -466,8 +486,38 @@ def _grad(builder: Builder, name: str, node: ast.Call) -> Expr:
     return builder.shaped(slope) if slope.tensors else slope
 
 
+def _again(builder: Builder, name: str, node: ast.Call) -> Expr:
+    """`again(y)`: an output as this operation computes it, whose derivative is the rule that is given, again."""
+    (output,) = bind(builder, name, node, ("output",), 1).values()
+    outputs, arguments = builder.scope.outputs, builder.scope.arguments
+    if not outputs:
+        builder.fail(node.func, "'again' is known under 'gradients' only")
+    if not isinstance(output, ast.Name) or output.id not in outputs:
+        builder.fail(output, f"again(...) is of an output: {' or '.join(outputs)}")
+    if not arguments:
+        builder.fail(node.func, "'again' is for operations without optional tensors")
+    value = builder.scoped(output)
+    place = outputs.index(output.id) if len(outputs) > 1 else -1
+    return builder.shaped(make("again", value, *arguments, place=place))
+
+
+def _as_it_is(builder: Builder, name: str, node: ast.Call) -> Expr:
+    """What changes no value: `x.contiguous()`."""
+    (value,) = bind(builder, name, node, ("input",), 1).values()
+    return builder.number(value)
+
+
+def _size_of(builder: Builder, name: str, node: ast.Call) -> Expr:
+    """torch's `x.size(0)`."""
+    given = bind(builder, name, node, ("input", "dim"), 2)
+    return builder.size(given["input"], given["dim"])
+
+
 SPECIAL: Mapping[str, Callable[[Builder, str, ast.Call], Expr]] = {
     "grad": _grad,
+    "again": _again,
+    "size": _size_of,
+    **dict.fromkeys(("contiguous", "clone"), _as_it_is),
     "where": _where,
     "ITE": _where,
     **dict.fromkeys(_RELATIONS, _relation),

@@ -96,19 +96,26 @@ def _with_values(root: Expr, values: Mapping[str, Any]) -> Expr:
     return mapped[root]
 
 
+def with_sizes(value: Expr, shapes: Mapping[Expr, tuple[int, ...]]) -> Expr:
+    """What is made of sizes with numbers for those that shapes tell."""
+    counts = [n for n in topological(value) if n.op == "count" and n.args[0] in shapes]
+    single = [n for n in counts if isinstance(n["dim"], tuple) and len(n["dim"]) == 1]
+    return substitute(value, {n: num(shapes[n.args[0]][n["dim"][0]]) for n in single})
+
+
 def _sized(node: Expr, shapes: Given) -> Expr:
     """The node with numbers for the sizes among its operands that shapes tell."""
     row = TENSOR_OPS.get(node.op)
-    if row is None or not row.numbers:
+    if row is None:
         return node
-    told = {
-        n: num(shapes[n.args[0]][n["dim"][0]])
-        for k in row.numbers.intersection(range(len(node.args)))
-        for n in topological(node.args[k])
-        if n.op == "count" and n.args[0] in shapes and isinstance(n["dim"], tuple) and len(n["dim"]) == 1
-    }
-    args = [substitute(a, told) if k in row.numbers else a for k, a in enumerate(node.args)]
-    return ex.make(node.op, *args, **dict(node.attrs))
+
+    def valued(attribute: Any) -> Any:
+        if isinstance(attribute, tuple):
+            return tuple(map(valued, attribute))
+        return int(with_sizes(attribute, shapes).number or 0) if isinstance(attribute, Expr) else attribute
+
+    args = [with_sizes(a, shapes) if k in row.numbers else a for k, a in enumerate(node.args)]
+    return ex.make(node.op, *args, **{name: valued(a) for name, a in node.attrs})
 
 
 def _required(node: Expr) -> int:

@@ -213,6 +213,8 @@ def _attributes(node: Expr, row: TensorOp | None) -> tuple[list[str], list[str]]
 def _value(value: Any) -> str:
     if isinstance(value, tuple):
         return f"[{', '.join(map(_value, value))}]"
+    if isinstance(value, Expr):
+        return formula(value)
     return _string(value) if isinstance(value, str) else repr(value)
 
 

@@ -23,7 +23,7 @@ from symgrad.parse.build import Builder
 from symgrad.parse.comparisons import is_text
 from symgrad.parse.faults import Fault, FormulaError
 from symgrad.parse.fitting import Fitting
-from symgrad.parse.regions import divided
+from symgrad.parse.regions import Divider, multiplies
 from symgrad.parse.scope import Bound, Scope, sources_of, with_shape
 from symgrad.parse.text import names_in, read
 from symgrad.spec.model import Formula, Output, Spec, Tensor
@@ -96,7 +96,15 @@ def parse_expression(text: str, scope: Scope | Iterable[Expr]) -> Expr:
 
 def parse_formulas(spec: Spec) -> Program:
     """The formulas of a spec. Raises SpecError with everything that is wrong with them."""
-    return _Parser(spec).program()
+    if any(name != formula.name for formula, name in spec.rounds):  # what is repeated is a loop unrolled
+        return _Parser(spec, Divider(by_name=True)).program()
+    parser = _Parser(spec)
+    program = parser.program()
+    differentiated = [program.outputs[o.name] for o in spec.outputs if o.grad]
+    tensors = {program.symbols[t.name] for t in spec.tensors if t.grad and t.dtype == "float"}
+    if not parser.divided.divides and not multiplies(differentiated, tensors):
+        return program
+    return _Parser(spec, Divider(by_name=True)).program()
 
 
 def _parse(text: str, scope: Scope) -> Bound:
@@ -111,6 +119,7 @@ def _several(bound: Bound) -> str:
 @dataclass
 class _Parser:
     spec: Spec
+    divided: Divider = field(default_factory=Divider)
     mistakes: list[Mistake] = field(default_factory=list)
 
     def program(self) -> Program:
@@ -123,7 +132,7 @@ class _Parser:
         sizes = _sizes(spec, symbols, {*names, *elsewhere})
         scope = Scope({**names, **sizes}, self._choices(symbols), elsewhere)
         lets = self._lets(scope)
-        outputs = {output.name: _divided(self._formula(output.formula, scope)) for output in spec.outputs}
+        outputs = {output.name: self._divided(self._formula(output.formula, scope)) for output in spec.outputs}
         shaped = {o.name: self._output(o, outputs[o.name], scope) for o in spec.outputs}
         cotangents = {o.name: cotangent(o.name, shaped[o.name]) for o in spec.outputs if o.grad}
         gradients = self._gradients(scope, outputs, cotangents)
@@ -180,7 +189,8 @@ class _Parser:
             if formula in wrong:
                 continue
             own = {formula.name: f"{formula.name!r} is what is defined here"}
-            bound = _divided(self._formula(formula, replace(scope, elsewhere={**scope.elsewhere, **own})))
+            bound = self._formula(formula, replace(scope, elsewhere={**scope.elsewhere, **own}))
+            bound = self._divided(bound, whole=True)
             scope.names[formula.name] = bound
             for name, part in (bound.fields or {}).items():
                 if part.expr is not None and f"{known_as}_{name}" not in scope.names:
@@ -232,7 +242,16 @@ class _Parser:
                 names[name] = Bound(own, sources_of(own))
                 written = f"grad_{written_as[output]}"  # beside a tensor of this name the output has another one
                 names.setdefault(written, names[name])
-        inner = Scope(names, scope.choices, elsewhere)
+        required = all(t.default is None for t in self.spec.tensors)
+        declared = [*(t.name for t in self.spec.tensors), *(h.name for h in self.spec.hyperparameters)]
+        arguments = [names[name].expr for name in declared] if required else []
+        inner = Scope(
+            names,
+            scope.choices,
+            elsewhere,
+            outputs=tuple(o.name for o in self.spec.outputs),
+            arguments=tuple(a for a in arguments if a is not None),
+        )
         return {
             name: self._gradient(formula, self._formula(formula, inner), scope.names.get(name, Bound()).expr)
             for name, formula in self.spec.gradients.items()
@@ -254,6 +273,12 @@ class _Parser:
             return value
         self.mistakes.append(self.spec.mistake(formula, 0, fault))
         return None
+
+    def _divided(self, bound: Bound, *, whole: bool = False) -> Bound:
+        """What a name stands for, with its regions of bounded size: at once, for what is built of it merges with it."""
+        if bound.expr is None:
+            return bound
+        return replace(bound, expr=self.divided(bound.expr, whole=whole))
 
     def _formula(self, formula: Formula, scope: Scope) -> Bound:
         """What a formula stands for; nothing, where it is wrong."""
@@ -278,11 +303,6 @@ def _sizes(spec: Spec, symbols: Mapping[str, Expr], taken: Collection[str]) -> d
             if isinstance(dim, str) and dim not in ("...", *CONSTANTS, *taken):
                 sizes.setdefault(dim, Bound(make("count", symbols[tensor.name], dim=(-place,))))
     return sizes
-
-
-def _divided(bound: Bound) -> Bound:
-    """What a name stands for, with its regions of bounded size: at once, for what is built of it merges with it."""
-    return bound if bound.expr is None else replace(bound, expr=divided(bound.expr))
 
 
 def _constant(tensor: Tensor) -> Expr:

@@ -30,13 +30,16 @@ class Scope:
     """The names that a formula may use.
 
     ``choices`` lists the values of those ``str`` hyperparameters that have few; ``elsewhere`` says why a name that
-    the spec does know cannot be used in this formula; ``settled`` are values that have been checked.
+    the spec does know cannot be used in this formula; ``settled`` are values that have been checked. ``outputs`` are
+    those of the operation that a given gradient may apply again, and ``arguments`` what they are computed of.
     """
 
     names: dict[str, Bound] = field(default_factory=dict)
     choices: Mapping[Expr, tuple[str, ...]] = field(default_factory=dict)
     elsewhere: Mapping[str, str] = field(default_factory=dict)
     settled: set[Expr] = field(default_factory=set)
+    outputs: tuple[str, ...] = ()
+    arguments: tuple[Expr, ...] = ()
 
     @classmethod
     def of(cls, symbols: Iterable[Expr]) -> Scope:

@@ -1,24 +1,28 @@
-"""Subscripts: slices with whole numbers, new dimensions, places, and tensors of integers along one dimension."""
+"""Subscripts: slices between whole numbers or shares of a dimension, new dimensions, places, and tensors of integers
+along one dimension."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
+from fractions import Fraction
+from math import lcm
 from typing import TYPE_CHECKING
 
 from symgrad.analysis.integers import is_whole_tensor
 from symgrad.ir.expr import Expr
-from symgrad.ops.tensors import is_index
-from symgrad.ops.tensors.extent import extent
+from symgrad.ops.tensors import is_index, sizes
+from symgrad.ops.tensors.extent import Dim, extent
 from symgrad.ops.tensors.indexing import lookup
-from symgrad.ops.tensors.joins import select, slice_of
-from symgrad.ops.tensors.row import is_number
+from symgrad.ops.tensors.joins import cat, chunks, select, slice_of
+from symgrad.ops.tensors.row import is_number, is_size
 from symgrad.ops.tensors.shaping import unsqueeze
+from symgrad.parse.arguments import divided_exactly, whole_number
 
 if TYPE_CHECKING:
     from symgrad.parse.build import Builder
 
-__all__ = ["subscript", "whole_number"]
+__all__ = ["subscript"]
 
 
 def subscript(builder: Builder, node: ast.Subscript) -> Expr:
@@ -64,12 +68,8 @@ def _one(builder: Builder, value: Expr, item: ast.expr, dim: int) -> tuple[Expr,
     if _is(item, None):
         return unsqueeze(value, dim), dim - 1
     if isinstance(item, ast.Slice):
-        start, stop, step = (None if b is None else _bound(builder, b) for b in (item.lower, item.upper, item.step))
-        if step is not None and step < 1:
-            assert item.step is not None
-            builder.fail(item.step, "a step is at least 1; write flip(x, dims) for the other direction")
-        return slice_of(value, dim, start, stop, step or 1), dim - 1
-    number = whole_number(builder, item)
+        return _sliced(builder, value, item, dim), dim - 1
+    number = whole_number(item)
     if number is not None:
         return select(value, dim, number), dim
     index = builder.scoped(item)
@@ -80,19 +80,43 @@ def _one(builder: Builder, value: Expr, item: ast.expr, dim: int) -> tuple[Expr,
     return lookup(value, index, dim), dim - len(extent(index).dims)
 
 
-def _bound(builder: Builder, node: ast.expr) -> int:
-    number = whole_number(builder, node)
-    if number is None:
-        builder.fail(node, "the bounds of a slice are whole numbers; equal parts are chunk(x, n, dim)[k]")
-    return number
+def _sliced(builder: Builder, value: Expr, item: ast.Slice, dim: int) -> Expr:
+    """A slice between whole numbers, or between shares of the dimension, which are equal parts of it."""
+    step = 1 if item.step is None else whole_number(item.step)
+    if step is None or step < 1:
+        assert item.step is not None
+        builder.fail(item.step, "a step is at least 1; write flip(x, dims) for the other direction")
+    dims = extent(value).dims
+    size = dims[dim] if -dim <= len(dims) else None
+    first, last = (None if b is None else _bound(builder, b, size) for b in (item.lower, item.upper))
+    if not isinstance(first, Fraction) and not isinstance(last, Fraction):
+        return slice_of(value, dim, first, last, step)
+    start, stop = Fraction(0) if first is None else first, Fraction(1) if last is None else last
+    if not (isinstance(start, Fraction) and isinstance(stop, Fraction)) or step > 1 or not 0 <= start < stop <= 1:
+        builder.fail(item.lower or item.upper or item, _BOUNDS)
+    parts = lcm(start.denominator, stop.denominator)
+    return cat(chunks(value, parts, dim)[int(start * parts) : int(stop * parts)], dim)
 
 
-def whole_number(builder: Builder, node: ast.expr) -> int | None:
-    """The value of a node that is a whole number; None for anything else."""
-    sign = -1 if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) else 1
-    inner = node.operand if isinstance(node, ast.UnaryOp) else node
-    plain = isinstance(inner, ast.Constant) and type(inner.value) is int
-    return sign * inner.value if plain and isinstance(inner, ast.Constant) and isinstance(inner.value, int) else None
+_BOUNDS = "the bounds of a slice are whole numbers, or shares of its dimension such as D // 2"
+
+
+def _bound(builder: Builder, node: ast.expr, size: Dim | None) -> int | Fraction | None:
+    """A bound as a whole number, from the end if it is negative; as a share of the size; None where it is the end."""
+    number = whole_number(node)
+    if number is not None:
+        return number
+    value, _ = builder.isolated(builder.value, divided_exactly(node))
+    if not is_size(value) or size is None:
+        builder.fail(node, _BOUNDS)
+    bound = sizes.number_of(value)
+    beyond = sizes.difference(bound, size)
+    if beyond is not None and beyond <= 0:
+        return beyond or None
+    share = sizes.share(bound, size)
+    if share is None:
+        builder.fail(node, _BOUNDS)
+    return share + 1 if share < 0 else share
 
 
 def _is(node: ast.expr, value: object) -> bool:

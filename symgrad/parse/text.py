@@ -15,7 +15,7 @@ from fractions import Fraction
 from symgrad.errors import shown
 from symgrad.parse.faults import MAX_FAULTS, Fault, FormulaError
 
-__all__ = ["MAX_LENGTH", "MODULES", "Syntax", "in_range", "names_in", "read", "words_in"]
+__all__ = ["MAX_LENGTH", "MODULES", "TORCH", "Syntax", "in_range", "names_in", "read", "words_in"]
 
 MAX_LENGTH = 20_000  # characters of a formula
 MAX_BRACKETS = 50  # nested in each other
@@ -38,7 +38,7 @@ _TOKEN = re.compile(
 )
 _EXPONENT = re.compile(r"[eE]([+-]?)0*([0-9]*)$")
 
-_BINARY = frozenset({"*", "/", "%", "@", "**", "<", "<=", ">", ">=", "==", "!=", "&", "|", "and", "or"})
+_BINARY = frozenset({"*", "/", "//", "%", "@", "**", "<", "<=", ">", ">=", "==", "!=", "&", "|", "and", "or"})
 _SIGNS = frozenset({"+", "-"})
 _PREFIXES = frozenset({"~", "not"})
 _VALUES = frozenset({"True", "False", "None"})
@@ -47,7 +47,6 @@ _CLOSING = {"(": ")", "[": "]"}
 # What other languages, or Python itself, would allow here; and what to write.
 _REFUSED: Mapping[str, str] = {
     "^": "'^' is not an operator; did you mean '**'?",
-    "//": "'//' is not an operator; did you mean floor(a / b)?",
     "<<": "'<<' is not an operator; did you mean '<'?",
     ">>": "'>>' is not an operator; did you mean '>'?",
     ":=": "':=' is not an operator; name intermediates under 'let'",
@@ -116,7 +115,8 @@ def read(text: str) -> Syntax:
 
 
 # What functions may stand behind, as in `torch.where(...)`.
-MODULES = frozenset({"torch", "torch.special", "torch.nn.functional", "nn.functional", "F", "sympy", "sp"})
+TORCH = frozenset({"torch", "torch.special", "torch.linalg", "torch.nn.functional", "nn.functional", "F"})
+MODULES = TORCH | {"sympy", "sp"}
 
 
 def names_in(text: str) -> set[str]:

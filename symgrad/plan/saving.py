@@ -200,7 +200,7 @@ def free_cut(derivatives: Iterable[Expr], outputs: Mapping[Expr, str], formulas:
     So it is where a framework differentiates what computes the values. Of equal cuts it is that of inputs and outputs,
     which live anyway.
     """
-    return minimum_cut(derivatives, outputs, Sizes.of(formulas), free=True)
+    return minimum_cut(derivatives, outputs, Sizes.of(formulas, narrow=True), free=True)
 
 
 def minimum_cut(
@@ -266,10 +266,10 @@ def _weight(node: Expr, outputs: Mapping[Expr, str], sizes: Sizes, masks: bool, 
     scaled = round(_bytes(node, sizes) * 1000) * 4
     if node.op == "sym":
         return scaled + 3
-    if node.is_boolean or (_is_choice(node) and node not in outputs):  # it is computed once more when it is saved
+    if node.is_boolean or (_is_choice(node) and node not in outputs):
         below = topological(*node.args, leaves=frozenset(outputs))
-        cheap = not any(is_product(n) for n in below if n not in outputs)
-        return scaled + 1 if masks and cheap else None
+        repeats = not free and any(is_product(n) for n in below if n not in outputs)  # to save it
+        return scaled + 1 if masks and not repeats else None
     if node in outputs:
         return scaled + 2
     return scaled + 4 if free else None

@@ -11,7 +11,7 @@ from symgrad.accuracy.autograd import Autograd
 from symgrad.accuracy.candidates import Choice
 from symgrad.accuracy.evaluate import FLOAT32, FLOAT64, Environment
 from symgrad.accuracy.machine import machine_form
-from symgrad.accuracy.measure import Judge
+from symgrad.accuracy.measure import PRECISIONS, Judge
 from symgrad.accuracy.simulate import Simulation
 from symgrad.compiler.operation import Operation, Variant
 from symgrad.compiler.workbench import hyperparameter_values
@@ -77,7 +77,8 @@ def _panel(
     written = variant.formulas[output]
     needed = choice.formula.symbols | form.symbols | written.symbols
     points: list[Environment] = [{**{s: fixed.get(s, 1.0) for s in needed}, symbol: value} for value in axis.values]
-    judge = Judge(choice.formula, {FLOAT32: points, FLOAT64: points[:1]})
+    precision = PRECISIONS[program.spec.options.precision]
+    judge = Judge(choice.formula, {FLOAT32: points, FLOAT64: points[:1]}, precision)
     emitted = judge.measure(form, FLOAT32, choice.chosen.wide).errors
     if tensor is None:
         composite = Simulation(points, FLOAT32)(machine_form(written))

@@ -16,7 +16,7 @@ from symgrad.spec.declarations import (
     make_output,
     make_tensor,
 )
-from symgrad.spec.model import Hyperparameter, Module, Options, Output, Parameter, Sampling, Spec, Tensor
+from symgrad.spec.model import Extern, Hyperparameter, Module, Options, Output, Parameter, Sampling, Spec, Tensor
 from symgrad.spec.names import name_fault, op_fault
 from symgrad.spec.readers import Named, Path, Report
 from symgrad.spec.shapes import dims_fault, size_fault
@@ -64,6 +64,7 @@ def build_spec(read: Read, source: SourceText, report: Report) -> Spec:
         outputs=_known(outputs),
         gradients={gradient.name: gradient for gradient in _known(gradients)},
         module=_module(read["module"], tensors, report) if "module" in read else None,
+        extern=Extern(**read["extern"]) if read.get("extern") else None,
         options=_options(read.get("options", {}), tensors, outputs, report),
         test=_sampling(read.get("test", {}), tensors, hyperparameters, report),
         **{key: read.get(key, "") for key in _DOCUMENTATION},

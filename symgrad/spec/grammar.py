@@ -10,7 +10,7 @@ from typing import Any
 from symgrad.resources import TARGETS
 from symgrad.spec import yaml_source as yaml
 from symgrad.spec.interval import BOUND, INTERVAL, Interval, parse_interval
-from symgrad.spec.model import Options, Output, Tensor
+from symgrad.spec.model import Extern, Options, Output, Tensor
 from symgrad.spec.names import OP_PATTERN, normal
 from symgrad.spec.readers import Key, ListOf, NamesTo, OneOf, Path, Plain, Record, Report, Shorthand
 
@@ -202,6 +202,11 @@ OPTIONS = Record(
         "accumulate": Key(
             OneOf(("float32", "same")), "The type of arithmetic for half-precision inputs; same: their own."
         ),
+        "precision": Key(
+            OneOf(("auto", "strict", "fast")),
+            "How errors are judged: auto forgives what an ulp in each input would change; strict half an ulp in tensors"
+            " alone; fast never computes in float64, and takes the cheapest form that keeps most digits.",
+        ),
         "kernels": Key(
             OneOf(("auto", "all", "none"), ((True, "all"), (False, "none"))),
             "all: also write fused passes, in C++ and in Triton; auto: in C++, for calls of 65536 elements or more.",
@@ -218,6 +223,25 @@ OPTIONS = Record(
     "a mapping of keys such as 'save' or 'inplace'",
     model=Options,
     or_nothing=True,
+)
+
+_DOTTED = r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)+"
+FUNCTION = Plain(
+    "a function as package.module.function",
+    {"type": "string", "pattern": f"^{_DOTTED}$"},
+    lambda scalar: scalar.text if re.fullmatch(_DOTTED, scalar.text) else None,
+)
+
+EXTERN = Record(
+    {
+        "forward": Key(FUNCTION, "Called with tensors and hyperparameters in order, returns the outputs."),
+        "backward": Key(
+            FUNCTION,
+            "Called with cotangents, tensors and hyperparameters in order, returns the gradients that there are.",
+        ),
+    },
+    "a function as package.module.function, or a mapping of 'forward' and 'backward'",
+    model=Extern,
 )
 
 TEST = Record(
@@ -307,6 +331,11 @@ SPEC = Record(
             "outputs and everything that the outputs may use. 0 stops the gradient.",
         ),
         "module": Key(MODULE, "Also write a torch.nn.Module; hyperparameters become constructor arguments."),
+        "extern": Key(
+            Shorthand("forward", EXTERN),
+            "Functions of one's own for plain calls of forward and of backward. The formula stays the reference: tests "
+            "hold them against it, and it serves everywhere else.",
+        ),
         "options": Key(OPTIONS, "How the code is written."),
         "test": Key(TEST, "What the generated test samples; everything has a default."),
     },

@@ -14,6 +14,7 @@ from symgrad.spec.yaml_source import Scalar, SourceText
 
 __all__ = [
     "Dim",
+    "Extern",
     "Formula",
     "Hyperparameter",
     "Kind",
@@ -150,6 +151,7 @@ class Options:
     double_backward: bool = True
     inplace: str | None = None
     accumulate: Literal["float32", "same"] = "float32"
+    precision: Literal["auto", "strict", "fast"] = "auto"
     kernels: Literal["auto", "all", "none"] = "none"
     targets: tuple[str, ...] = ("torch",)
     library: str | None = None
@@ -158,6 +160,19 @@ class Options:
     def fused(self) -> bool:
         """Whether fused passes are written, for some calls at least."""
         return self.kernels != "none"
+
+
+@dataclass(frozen=True)
+class Extern:
+    """Functions of one's own that serve plain calls of forward and of backward, as `package.module.function`."""
+
+    forward: str = ""
+    backward: str = ""
+
+    @property
+    def named(self) -> dict[str, str]:
+        """Those that there are, by method."""
+        return {name: path for name, path in (("forward", self.forward), ("backward", self.backward)) if path}
 
 
 @dataclass(frozen=True)
@@ -182,6 +197,7 @@ class Spec:
     let: tuple[Formula, ...] = ()
     gradients: Mapping[str, Formula] = field(default_factory=dict, hash=False)
     module: Module | None = None
+    extern: Extern | None = None
     options: Options = Options()
     test: Sampling = Sampling()
     summary: str = ""

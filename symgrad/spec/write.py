@@ -16,7 +16,9 @@ from symgrad.spec.yaml_source import Scalar, SourceText
 
 __all__ = ["as_yaml", "yaml_text"]
 
-_BLOCKS = frozenset({"tensors", "hyperparameters", "let", "outputs", "gradients", "module", "options", "test"})
+_BLOCKS = frozenset(
+    {"tensors", "hyperparameters", "let", "outputs", "gradients", "module", "extern", "options", "test"}
+)
 _INDICATORS = frozenset("-?:,[]{}#&*!|>'\"%@`")
 _FLOW = frozenset(",[]{}")
 
@@ -81,6 +83,8 @@ def _plain(spec: Spec) -> dict[str, Any]:
     values |= {key: section for key, section in sections.items() if section}
     if spec.module is not None:
         values["module"] = _module(spec.module)
+    if spec.extern is not None:
+        values["extern"] = spec.extern.named
     if options := _options(spec.options):
         values["options"] = options
     if test := _sampling(spec.test):

@@ -24,9 +24,19 @@ from symgrad.symbolic.moves import BACK, MOVES, ORDERS, put_back, taken
 if TYPE_CHECKING:
     import numpy
 
-__all__ = ["RANDOM_BITS", "Elements", "NeedsPoint", "contract"]
+__all__ = ["RANDOM_BITS", "Elements", "NeedsPoint", "contract", "symbols_of"]
 
 RANDOM_BITS = "random bits"  # no name of a tensor
+
+
+def symbols_of(name: str, shape: tuple[int, ...], kind: str) -> numpy.ndarray:
+    """A symbol for each element of a tensor."""
+    import numpy as np
+
+    found = np.empty(shape, dtype=object)
+    for place in np.ndindex(*shape):
+        found[place] = ex.symbol("_".join([name, *map(str, place)]), kind)
+    return found
 
 
 class NeedsPoint(Undecided):
@@ -129,6 +139,8 @@ class Elements:
         def value(given: Any) -> Any:
             if isinstance(given, Ref):
                 return self._values[given.name]
+            if isinstance(given, Expr):
+                return int(self._numbers(self(given)))
             return tuple(map(value, given)) if isinstance(given, tuple) else given
 
         return {name: value(given) for name, given in node.attrs}

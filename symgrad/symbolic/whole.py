@@ -13,12 +13,12 @@ from symgrad.analysis.places import places
 from symgrad.compiler.workbench import hyperparameter_values
 from symgrad.errors import SymgradError
 from symgrad.ir import expr as ex
-from symgrad.ir.expr import Expr, symbol
+from symgrad.ir.expr import Expr
 from symgrad.ops.tensors.random import BITS
 from symgrad.parse import Program
 from symgrad.spec.interval import Interval
 from symgrad.spec.model import Tensor
-from symgrad.symbolic.elements import RANDOM_BITS, Elements, NeedsPoint, contract
+from symgrad.symbolic.elements import RANDOM_BITS, Elements, NeedsPoint, contract, symbols_of
 from symgrad.symbolic.field import Undecided
 from symgrad.symbolic.prove import Claim, Verdict, judge
 
@@ -135,14 +135,14 @@ def _of_elements(
     arrays = dict(arrays)
     for symbol_, value in outputs.items():
         if symbol_ in claim.formula.symbols or symbol_ is claim.by:
-            arrays[symbol_] = _named(symbol_.name, elements(arrays)(value).shape, "cotangent")
+            arrays[symbol_] = symbols_of(symbol_.name, elements(arrays)(value).shape, "cotangent")
     formula = elements(arrays)(claim.formula)
     if claim.by is None:
         emitted = _broadcast(elements(arrays)(claim.emitted), formula.shape)
         pairs = zip(formula.ravel(), emitted.ravel(), strict=True)
         return [Claim(claim.subject, a, b) for a, b in pairs]
     own = arrays[claim.by]
-    seeds = _named("seed", formula.shape, "cotangent")
+    seeds = symbols_of("seed", formula.shape, "cotangent")
     weighted = contract(seeds, formula)
     if not claim.forward:
         emitted = _broadcast(elements({**arrays, claim.factor: seeds})(claim.emitted), own.shape)
@@ -172,22 +172,13 @@ def _filled(shape: tuple[int, ...], value: Expr) -> Any:
     return found
 
 
-def _named(name: str, shape: tuple[int, ...], kind: str) -> Any:
-    import numpy as np
-
-    found = np.empty(shape, dtype=object)
-    for place in np.ndindex(*shape):
-        found[place] = symbol("_".join([name, *map(str, place)]), kind)
-    return found
-
-
 def _arrays(program: Program, sizes: _Sizes) -> dict[Expr, Any]:
     """Symbols for the elements of every tensor."""
     known: dict[str, int] = {}
     arrays: dict[Expr, Any] = {}
     for tensor in program.spec.tensors:
         own = program.symbols[tensor.name]
-        arrays[own] = _named(tensor.name, _shape(tensor, known, sizes), own["kind"])
+        arrays[own] = symbols_of(tensor.name, _shape(tensor, known, sizes), own["kind"])
     return arrays
 
 

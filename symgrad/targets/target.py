@@ -78,12 +78,13 @@ def refusals(operation: Operation, target: Target) -> list[Mistake]:
     if not spec.options.double_backward:
         found.append(_at_option(spec, "double_backward", f"every derivative in {name} can be differentiated"))
     forms = [form for v in _forms(operation) for form in v]
-    for op in dict.fromkeys(target.spelling.missing(forms)):
+    for calls in dict.fromkeys(target.spelling.missing(forms)):
         formulas = [*spec.let, *(o.formula for o in spec.outputs), *spec.gradients.values()]
-        place = next(((f, m.start()) for f in formulas if (m := re.search(rf"\b{op}\b", f.text))), None)
-        which = repr(op) if place else f"{op!r}, of which this or its derivative is made"
+        word = rf"\b({'|'.join(calls)})\b"
+        place = next(((f, m.start(), m[0]) for f in formulas if (m := re.search(word, f.text))), None)
+        which = repr(place[2]) if place else f"{calls[0]!r}, of which this or its derivative is made"
         message = f"{name} has no {which}; leave the target {target.name!r} out for this spec"
-        found.append(spec.mistake(*(place or (formulas[-1], 0)), message))
+        found.append(spec.mistake(*(place[:2] if place else (formulas[-1], 0)), message))
     return found
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias
 
-__all__ = ["Facts", "Input", "fitted", "outputs"]
+__all__ = ["Facts", "Golden", "Input", "fitted", "numbered", "outputs", "untrue"]
 
 Shapes: TypeAlias = "tuple[tuple[int, ...] | None, ...]"
 
@@ -25,6 +26,27 @@ class Input:
     grad: bool = True
 
 
+@dataclass(frozen=True)
+class Golden:
+    """A point, and the truth there from many digits, which neither framework nor derivative rules have a part in.
+
+    Numbers stand flat, in the order of elements. None is for what is no number or beyond float32, and ``...`` for one
+    that rounding of the arguments moves, of which nothing is asked but that it is finite.
+
+    Attributes:
+        shapes, arguments: of all arguments.
+        settings: the hyperparameters.
+        values: of each output.
+        gradients: by argument, of the sum of all elements of the differentiable outputs, times 1, 2, 3 and so on.
+    """
+
+    shapes: Sequence[tuple[int, ...]]
+    arguments: Sequence[Sequence[Any]]
+    settings: Mapping[str, Any]
+    values: Sequence[Sequence[Any]]
+    gradients: Mapping[str, Sequence[Any]]
+
+
 class Facts:
     """The facts of an operation, as class attributes of its tests.
 
@@ -38,6 +60,9 @@ class Facts:
         linear: whether all rules are linear in the cotangents, so that there is forward mode.
         smooth: for each output, whether it is differentiable.
         refused: hyperparameters, a value that each refuses, and the error that says so.
+        empty: shapes without elements, where arguments broadcast.
+        large: shapes at which it is told what reverse mode keeps, where those of the cases are small.
+        golden: points at moderate and extreme values, and the truth there.
     """
 
     call: ClassVar[Callable[..., Any]]
@@ -48,6 +73,9 @@ class Facts:
     linear: ClassVar[bool] = True
     smooth: ClassVar[Sequence[bool]] = (True,)
     refused: ClassVar[Sequence[tuple[str, Any, type[Exception]]]] = ()
+    empty: ClassVar[Sequence[Shapes]] = ()
+    large: ClassVar[Sequence[Shapes]] = ()
+    golden: ClassVar[Sequence[Golden]] = ()
 
     def points(self) -> Iterator[tuple[Mapping[str, Any], list[Any]]]:
         """Hyperparameters and arguments of every case, as arrays of numpy in float64."""
@@ -83,6 +111,24 @@ class Facts:
             return [y for y, smooth in zip(outputs(function(*whole, **settings)), self.smooth, strict=True) if smooth]
 
         return of_wanted
+
+
+def numbered(values: Sequence[Any]) -> dict[str, Any]:
+    """Outputs by number, beside which there is room for gradients by name."""
+    return {str(k): value for k, value in enumerate(values)}
+
+
+def untrue(found: Any, truth: Sequence[Any], rtol: float = 1e-4, scale: float = 1.0) -> str:
+    """What is wrong with an array beside its true elements; empty if nothing is. `scale` is the size of its terms."""
+    import numpy as np
+
+    size = max((abs(t) for t in truth if isinstance(t, float)), default=0.0)
+    for own, t in zip(np.ravel(found).tolist(), truth, strict=True):
+        if t is ... and not math.isfinite(own):
+            return f"{own}, where the truth is finite"
+        if t is not None and t is not ... and not abs(own - t) <= rtol * max(abs(t), 0.01 * max(size, scale)):
+            return f"{own!r}, not {t!r}"
+    return ""
 
 
 def outputs(value: Any) -> tuple[Any, ...]:

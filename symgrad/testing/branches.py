@@ -105,7 +105,7 @@ def samples(subject: Subject, settings: Settings) -> Iterator[tuple[str, list[An
 
 
 def unseen(subject: Subject, settings: Settings, sampled: Sequence[Sequence[Any]]) -> list[str]:
-    """The comparisons that all samples decide in one way."""
+    """The comparisons that all samples decide in one way, though some point of the domains decides otherwise."""
     seen: dict[int, set[bool]] = {}
     names: dict[int, str] = {}
     for tensors in sampled:
@@ -117,8 +117,21 @@ def unseen(subject: Subject, settings: Settings, sampled: Sequence[Sequence[Any]
     return [
         f"comparison {k + 1} of the formula ({names[k]}) has only one side in all samples"
         for k, sides in seen.items()
-        if len(sides) < 2
+        if len(sides) < 2 and _is_reachable(subject, settings, k, sampled[0])
     ]
+
+
+def _is_reachable(subject: Subject, settings: Settings, number: int, tensors: Sequence[Any]) -> bool:
+    """Whether a condition is met inside of the domains, by a Newton step in some tensor that it depends on."""
+    found: list[bool] = []
+    for i in present(tensors, subject.places):
+        moving = leaves(subject, tensors, [i])
+        gap = conditions(subject, settings, moving)[number].gap
+        if gap.requires_grad:
+            (slope,) = torch.autograd.grad(gap.sum(), moving[i])
+            place = tensors[i] - gap.detach().sum_to_size(tensors[i].shape) / slope
+            found.append(bool((place.isfinite() & _inside(subject, i, place)).any()))
+    return any(found) or not found
 
 
 def _inside(subject: Subject, index: int, values: Tensor) -> Tensor:

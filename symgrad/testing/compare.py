@@ -51,8 +51,8 @@ def differences(
 ) -> Iterator[str]:
     """A sentence for each result that differs from the reference in shape, dtype, device or value.
 
-    Values are not compared unless ``values``. No number equals no number; a derivative may be finite where that of the
-    reference is no number.
+    Values are not compared unless ``values``. No number equals no number; a derivative may be finite where the
+    reference has none, by autograd or by difference quotients (``samples.expected``).
     """
     if len(got) != len(want):
         yield f"{case}: there are {len(got)} results where {against} has {len(want)}"
@@ -101,7 +101,6 @@ def _worst(
         a, b = one.to(wide), other.to(wide)
         same = (a == b) | (a.isnan() & b.isnan())
         if subject is not None and name not in subject.outputs:
-            # Autograd takes 0 times infinity of a dead branch for no number, where the derivative is 0.
             same |= a.isfinite() & b.isnan()
         error = torch.where(same, 0.0, (a - b).abs().nan_to_num(math.inf, math.inf))
         bad = ~same & ~(error <= absolute + relative * b.abs())

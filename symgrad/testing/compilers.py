@@ -20,6 +20,7 @@ from symgrad.testing.samples import (
     composite,
     draw,
     every,
+    expected,
     gradients,
     leaves,
     listed,
@@ -38,7 +39,7 @@ def _names(subject: Subject, tensors: list[Any]) -> list[str]:
 
 
 def _compared(subject: Subject, function: Any, settings: Settings, tensors: list[Any], case: str) -> Iterator[str]:
-    got, want = (gradients(subject, f, tensors) for f in (function, reference(subject, settings)))
+    got, want = gradients(subject, function, tensors), expected(subject, settings, tensors)
     yield from differences(
         _names(subject, tensors), [*got[0], *got[1]], [*want[0], *want[1]], case=case, subject=subject, tensors=tensors
     )

@@ -23,6 +23,7 @@ from symgrad.testing.samples import (
     composite,
     descended,
     draw,
+    expected,
     gradients,
     leaves,
     listed,
@@ -187,7 +188,7 @@ def changes_are_noticed(subject: Subject, device: str) -> Iterator[str]:
 def checkpoints(subject: Subject, device: str) -> Iterator[str]:
     """Both kinds of torch.utils.checkpoint keep the gradients."""
     settings = subject.settings[0]
-    want = gradients(subject, reference(subject, settings), draw(subject, device=device))[1]
+    want = expected(subject, settings, draw(subject, device=device))[1]
     for reentrant in (True, False):
         function = functools.partial(checkpoint, bound(subject.call, settings), use_reentrant=reentrant)
         x = leaves(subject, draw(subject, device=device))
@@ -271,7 +272,7 @@ def _products(subject: Subject, tensors: Sequence[Any], device: str) -> Iterator
 def threads(subject: Subject, device: str) -> Iterator[str]:
     """Calls from several threads at once do not disturb each other."""
     x, settings = draw(subject), subject.settings[0]
-    want = gradients(subject, reference(subject, settings), x)
+    want = expected(subject, settings, x)
     with ThreadPoolExecutor(4) as pool:
         results = list(pool.map(lambda _: gradients(subject, bound(subject.call, settings), x), range(8)))
     names = [*subject.outputs, *gradient_names(subject, present(x, subject.places))]

@@ -18,6 +18,7 @@ from symgrad.testing.samples import (
     closed,
     descended,
     draw,
+    expected,
     forward_ad,
     gradients,
     leaves,
@@ -26,10 +27,11 @@ from symgrad.testing.samples import (
     reference,
     smooth,
     total,
+    undefined,
 )
 
 
-@check(applies=lambda subject: bool(subject.derived))
+@check(applies=lambda subject: bool(subject.derived) and not subject.detached)
 def finite_differences(subject: Subject, device: str) -> Iterator[str]:
     """gradcheck, with forward mode, batched and undefined gradients and dtypes."""
     for shapes, settings in subject.cases():
@@ -49,10 +51,11 @@ def finite_differences(subject: Subject, device: str) -> Iterator[str]:
                 check_grad_dtypes=True,
             )
         except RuntimeError as error:
-            yield f"gradcheck {subject.described(shapes, settings)}: {brief(error)}"
+            case = subject.described(shapes, settings)
+            yield f"gradcheck {case}: {brief(error)}{undefined(subject, settings, tensors)}"
 
 
-@check(applies=lambda subject: subject.double_backward and bool(subject.places) and not subject.overridden)
+@check(applies=lambda subject: subject.twice and not subject.detached)
 def second_differences(subject: Subject, device: str) -> Iterator[str]:
     """gradgradcheck, with forward over reverse and batched gradients."""
     for shapes, settings in subject.cases():
@@ -74,7 +77,8 @@ def second_differences(subject: Subject, device: str) -> Iterator[str]:
                 fast_mode=sum(t.numel() for t in x) > 4,
             )
         except RuntimeError as error:
-            yield f"gradgradcheck {subject.described(shapes, settings)}: {brief(error)}"
+            case = subject.described(shapes, settings)
+            yield f"gradgradcheck {case}: {brief(error)}{undefined(subject, settings, tensors)}"
 
 
 @check(applies=lambda subject: bool(subject.places))
@@ -194,7 +198,7 @@ def second_derivatives_raise(subject: Subject, device: str) -> Iterator[str]:
     if all(g is None for g in given):  # of a constant, whose second derivatives are none, too
         return
     first = [torch.zeros_like(t) if g is None else g for g, t in zip(given, x, strict=True)]
-    want = gradients(subject, reference(subject, subject.settings[0]), draw(subject, device=device))[1]
+    want = expected(subject, subject.settings[0], draw(subject, device=device))[1]
     yield from differences(gradient_names(subject, subject.places), first, want, case="recorded", subject=subject)
     inputs = tuple(t.detach() for t in x)
 

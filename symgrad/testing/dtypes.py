@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -14,13 +16,14 @@ from torch import Tensor
 from symgrad.testing.checks import check
 from symgrad.testing.compare import differences, gradient_names, number
 from symgrad.testing.derivatives import cotangents_of, node_of
-from symgrad.testing.facts import Subject
+from symgrad.testing.facts import Settings, Subject
 from symgrad.testing.samples import (
     bound,
     closed,
     composite,
     draw,
     dtypes,
+    expected,
     forward_ad,
     gradients,
     leaves,
@@ -34,13 +37,21 @@ _HALF = (torch.float16, torch.bfloat16)
 _ALIKE = 203  # terms: no power of two, which would round as one term does
 
 
-def _of_composite(subject: Subject, tensors: Sequence[Any]) -> list[Tensor]:
-    """What the composite returns; of meta tensors where torch has no kernel for the dtype."""
-    formula = composite(subject, subject.settings[0])
+def _of_composite(subject: Subject, tensors: Sequence[Any], settings: Settings | None = None) -> list[Tensor]:
+    """What the composite returns; of meta tensors where torch has no kernel for the dtype, of such in float64 where it
+    refuses these too: its linear algebra knows no half precision."""
+    formula = composite(subject, subject.settings[0] if settings is None else settings)
     try:
         return listed(subject, formula(*tensors))
     except (NotImplementedError, RuntimeError):
-        return listed(subject, formula(*(t.to("meta") if isinstance(t, Tensor) else t for t in tensors)))
+        blank = [t.to("meta") if isinstance(t, Tensor) else t for t in tensors]
+    try:
+        return listed(subject, formula(*blank))
+    except (NotImplementedError, RuntimeError):
+        kinds = [t.dtype for t in blank if isinstance(t, Tensor) and t.is_floating_point()]
+        kind = functools.reduce(torch.promote_types, kinds)
+        outputs = listed(subject, formula(*_cast(blank, torch.float64)))
+        return [y.to(kind) if y.is_floating_point() else y for y in outputs]
 
 
 def _short(tensors: Sequence[Any]) -> str:
@@ -71,12 +82,21 @@ def result_dtypes(subject: Subject, device: str) -> Iterator[str]:
             live = [i for i in subject.live if values[i].is_floating_point()]
             names = [f"the tangent of {subject.outputs[i]}" for i in live]
             yield from _kinds(subject, names, [tangents[i] for i in live], [values[i] for i in live], case)
+    for settings in subject.settings[1:]:
+        for dtype in (torch.float16, torch.bfloat16, torch.float32):
+            tensors = draw(subject, dtype=dtype, device=device)
+            outputs, found = gradients(subject, bound(subject.call, settings), tensors)
+            case = f"{_short(tensors)} {subject.described(None, settings)}"
+            yield from _kinds(subject, subject.outputs, outputs, _of_composite(subject, tensors, settings), case)
+            wanted = [tensors[i] for i in present(tensors, subject.places)]
+            yield from _kinds(subject, gradient_names(subject, subject.places), found, wanted, case)
 
 
 def _digits(subject: Subject, outputs: Sequence[Tensor], tensors: Sequence[Any], case: str) -> Iterator[str]:
     """A result in float64 has its digits, or as many as the composite's, whatever else is among the tensors."""
     given = [t for t in tensors if isinstance(t, Tensor) and t.is_floating_point()]
-    exact = listed(subject, composite(subject, subject.settings[0])(*_cast(tensors, torch.float64)))
+    with _default_dtype(torch.float64):  # in which functions of integers are computed
+        exact = listed(subject, composite(subject, subject.settings[0])(*_cast(tensors, torch.float64)))
     for k, (name, one, true) in enumerate(zip(subject.outputs, outputs, exact, strict=True)):
         if one.dtype != torch.float64 or not one.numel() or any(t.dim() == 0 for t in given):
             continue
@@ -86,6 +106,16 @@ def _digits(subject: Subject, outputs: Sequence[Tensor], tensors: Sequence[Any],
             lost = 0.0 if theirs.is_meta else float((theirs.double() - true).abs().max())
             if error > 2 * lost:
                 yield f"{name} {case} is of float64 and {error:.3g} off, the composite {lost:.3g}"
+
+
+@contextmanager
+def _default_dtype(dtype: torch.dtype) -> Iterator[None]:
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(dtype)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)
 
 
 def _shapes(tensors: Sequence[Any]) -> Any:
@@ -183,7 +213,7 @@ def sums_in_half_precision(subject: Subject, device: str) -> Iterator[str]:
         shapes[i] = ()
         x = draw(subject, tuple(shapes), torch.float16, device)
         found = gradients(subject, bound(subject.call, settings), x)[1]
-        exact = gradients(subject, reference(subject, settings), _cast(x, torch.float64))[1]
+        exact = expected(subject, settings, _cast(x, torch.float64))[1]
         for name, one, other in zip(gradient_names(subject, present(x, subject.places)), found, exact, strict=True):
             lost = ~one.isfinite() & (1.1 * other).half().isfinite()
             if lost.any():
@@ -232,7 +262,7 @@ def complex_arguments(subject: Subject, device: str) -> Iterator[str]:
         if t is None or not t.is_floating_point():
             continue
         x = draw(subject, device=device)
-        x[i] = x[i].to(torch.complex128)
+        x[i] = x[i].to(torch.complex128) * (1 + 0.5j)  # of real numbers all conjugates are right
         try:
             got = listed(subject, bound(subject.call, settings)(*x))
         except (TypeError, RuntimeError):
@@ -312,7 +342,7 @@ def layouts(subject: Subject, device: str) -> Iterator[str]:
         found: Sequence[Tensor] = [torch.zeros_like(t) for t in wrt]
         if result is not None and result.requires_grad:
             found = torch.autograd.grad(result, wrt, materialize_grads=True)
-        want = gradients(subject, reference(subject, subject.settings[0]), x)
+        want = expected(subject, subject.settings[0], x)
         names = [*subject.outputs, *gradient_names(subject, present(x, subject.places))]
         got = [t.detach() for t in (*outputs, *found)][: len(want[0]) + len(want[1])]
         yield from differences(names, got, [*want[0], *want[1]], case=f"of {name} tensors", subject=subject)

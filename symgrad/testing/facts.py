@@ -66,7 +66,7 @@ class Accuracy:
     """True values of a quantity, and how well they must be met.
 
     ``quantity`` is the name of an output, ``"y"``, or of a derivative, ``"dy/dx"``. Each point has a value for
-    each tensor, then each hyperparameter, the true value, and by how much half an ulp in each input moves it.
+    each tensor, then each hyperparameter, the true value, and by how much an ulp in each input moves it.
     ``ulp`` and ``ulp64`` are the errors in float32 and float64 with correctly rounded elementary functions;
     those of torch are not, and may err by twice that and 4 ulp.
     """
@@ -121,6 +121,7 @@ class Subject:
     overridden: tuple[str, ...] = ()
     linear: bool = True
     double_backward: bool = True
+    detached: bool = False  # the formula stops a gradient, which finite differences do not
     inplace: Callable[..., Any] | None = None
     inplace_of: str = ""  # the tensor that it overwrites
     parameters: Mapping[str, float] = field(default_factory=dict)  # of the module, with their initial values

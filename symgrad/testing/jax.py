@@ -10,7 +10,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from functools import reduce
+from functools import partial, reduce
 from typing import Any
 
 import jax
@@ -19,9 +19,9 @@ import numpy as np
 import pytest
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from symgrad.testing.arrays import Facts, Input, fitted, outputs
+from symgrad.testing.arrays import Facts, Golden, Input, fitted, numbered, outputs, untrue
 
-__all__ = ["CHECKS", "Input", "OperationTests", "check_function"]
+__all__ = ["CHECKS", "Golden", "Input", "OperationTests", "check_function"]
 
 _config: Any = jax.config  # without types of its own
 with suppress(RuntimeError):  # a backend is there already
@@ -49,6 +49,11 @@ def _close(ours: Any, theirs: Any, what: str) -> None:
 
 def _dot(left: Sequence[Any], right: Sequence[Any]) -> Any:
     return reduce(jnp.add, ((a * b).sum() for a, b in zip(left, right, strict=True)), jnp.zeros(()))
+
+
+def _second(gradient: Callable[..., Any], own: Sequence[Any], tangents: Sequence[Any]) -> Any:
+    """The product of a Hessian and tangents, reverse over reverse."""
+    return jax.grad(lambda *v: _dot(gradient(*v), tangents), tuple(range(len(own))))(*own)
 
 
 def _varied(shapes: Sequence[Any], seed: int) -> list[Any]:
@@ -117,16 +122,21 @@ class OperationTests(Facts):
                         ("reverse over reverse", "forward over reverse", "reverse over forward"), second
                     )
                     found["forward over forward"] = [_dot(second, tangents)]
+                    found["third order"] = jax.grad(lambda *v: _dot(_second(gradient, v, tangents), tangents), every)(
+                        *own
+                    )
                 return {k: v for k, v in found.items() if self.linear or "forward" not in k}
             pushed = jax.jit(lambda *v: jax.jvp(loss, v, tuple(tangents))[1])
             if self.linear:
                 found["forward"] = [pushed(*own)]
             if not any(given) and nested:
-                found["reverse over reverse"] = jax.grad(lambda *v: _dot(gradient(*v), tangents), every)(*own)
+                found["reverse over reverse"] = _second(gradient, own, tangents)
             if not any(given) and nested and self.linear:
                 found["forward over reverse"] = jax.jvp(gradient, own, tuple(tangents))[1]
                 found["reverse over forward"] = jax.grad(pushed, every)(*own)
                 found["forward over forward"] = [jax.jvp(pushed, own, tuple(tangents))[1]]
+                twice = jax.jvp(lambda *v: _second(gradient, v, tangents), own, tuple(tangents))
+                found["third order"] = twice[1]
             return found
 
         return everything
@@ -146,7 +156,7 @@ class OperationTests(Facts):
         return found
 
     def test_transformations(self) -> None:
-        """vmap along every axis, scan and checkpoint give what a loop gives."""
+        """vmap along every axis and of one argument, scan, checkpoint and pytrees give what a loop gives."""
         with jax.enable_x64(True):
             settings, shapes = self.cases[0]
             batches = [_floats(self.sample(shapes, seed), jnp.float64) for seed in (1, 2)]
@@ -154,10 +164,11 @@ class OperationTests(Facts):
             if not places or not any(self.smooth):
                 return
 
-            @jax.jit  # traced once
-            def gradient(*own: Any) -> Any:
+            def loss(*own: Any) -> Any:
                 f = self.at(type(self).call, settings, batches[0])
-                return jax.grad(lambda *v: _dot(f(*v), [jnp.sin(y) for y in f(*v)]), tuple(range(len(own))))(*own)
+                return _dot(f(*own), [jnp.sin(y) for y in f(*own)])
+
+            gradient = jax.jit(jax.grad(loss, tuple(range(len(places)))))  # traced once
 
             def everything(first: Any, second: Any) -> tuple[Any, Any]:
                 loop = [gradient(*first), gradient(*second)]
@@ -165,18 +176,84 @@ class OperationTests(Facts):
                 last = [jnp.stack(pair, -1) for pair in zip(first, second, strict=True)]
                 _, scanned = jax.lax.scan(lambda c, v: (c, gradient(*v)), 0, stacked)
                 again = [jax.checkpoint(gradient)(*v) for v in (first, second)]
+                mixed = [(first[0], *second[1:]), (second[0], *second[1:])]
+                alone = jax.vmap(gradient, in_axes=(0, *[None] * len(second[1:])))(stacked[0], *second[1:])
+                loop += [gradient(*v) for v in mixed]
+                named = [jax.grad(lambda tree: loss(*tree["of"]))({"of": list(v)})["of"] for v in (first, second)]
                 return loop, [
                     [tuple(g[k] for g in jax.vmap(gradient)(*stacked)) for k in (0, 1)],
                     [tuple(g[k] for g in jax.vmap(gradient, in_axes=-1)(*last)) for k in (0, 1)],
                     [tuple(g[k] for g in scanned) for k in (0, 1)],
                     again,
+                    named,
+                    [tuple(g[k] for g in alone) for k in (0, 1)],
                 ]
 
             loop, ways = _compiled(everything)(*([b[k] for k in places] for b in batches))
-            for name, way in zip(("vmap", "vmap of the last axis", "scan", "checkpoint"), ways, strict=True):
-                for ours, theirs in zip(way, loop, strict=True):
+            names = ("vmap", "vmap of the last axis", "scan", "checkpoint", "a pytree", "vmap of one argument")
+            for name, way in zip(names, ways, strict=True):
+                for ours, theirs in zip(way, loop[2:] if "one" in name else loop, strict=False):
                     for a, b in zip(ours, theirs, strict=True):
                         _close(a, b, name)
+
+    def test_inputs(self) -> None:
+        """Arrays of numpy, Python numbers, donated buffers and arrays without elements are taken as arrays are."""
+        settings, shapes = self.cases[0]
+        call = partial(type(self).call, **settings)
+        args = _floats(self.sample(shapes), jnp.float32)
+        expected = outputs(call(*args))
+        floats = [k for k, a in enumerate(args) if a is not None and jnp.issubdtype(a.dtype, jnp.floating)]
+        ways = {"numpy": call(*(a if a is None else np.asarray(a) for a in args))}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of buffers that no output can have
+            ways["donated"] = jax.jit(call, donate_argnums=floats)(*(a if a is None else jnp.copy(a) for a in args))
+        for name, way in ways.items():
+            for y, z in zip(outputs(way), expected, strict=True):
+                assert y.dtype == z.dtype, name
+                np.testing.assert_allclose(y, z, rtol=1e-5, atol=1e-6, err_msg=name)
+        for sizes in self.empty:
+            args = _floats(self.sample(sizes), jnp.bfloat16)
+            f, own = self.at(type(self).call, settings, args), [args[k] for k in self.wanted(args)]
+            values, pull = jax.vjp(f, *own)
+            assert [g.shape for g in pull(values)] == [a.shape for a in own]
+            free = [k for k in floats if len(floats) > 1 and any(own[k] == () for _, own in self.cases)]
+            for k in free:  # a number does not widen what it stands beside
+                whole = _floats(self.sample(shapes), jnp.bfloat16)
+                number = float(self.sample(((),) * len(shapes))[k])
+                weak = outputs(call(*(number if j == k else a for j, a in enumerate(whole))))
+                strong = outputs(call(*(jnp.asarray(number, a.dtype) if j == k else a for j, a in enumerate(whole))))
+                assert [(y.dtype, y.shape) for y in weak] == [(y.dtype, y.shape) for y in strong]
+
+    def test_pushforwards_and_pullbacks(self) -> None:
+        """linearize is jvp, and vjp in all arguments has no tangents for integers and truth values."""
+        settings, shapes = self.cases[0]
+        args = _floats(self.sample(shapes), jnp.float32)
+        places = self.wanted(args)
+        if not places or not any(self.smooth):
+            return
+        f, own = self.at(type(self).call, settings, args), [args[k] for k in places]
+        given = [k for k, a in enumerate(args) if a is not None]
+
+        def of_given(*values: Any) -> Any:
+            whole = list(args)
+            for k, value in zip(given, values, strict=True):
+                whole[k] = value
+            return [
+                y for y, smooth in zip(outputs(type(self).call(*whole, **settings)), self.smooth, strict=True) if smooth
+            ]
+
+        values, pull = jax.vjp(of_given, *(args[k] for k in given))
+        weights = [jnp.ones_like(y) for y in values]
+        found = dict(zip(given, pull(weights), strict=True))
+        for k, g in zip(places, jax.vjp(f, *own)[1](weights), strict=True):
+            np.testing.assert_allclose(found[k], g, rtol=1e-5, atol=1e-6)
+        others = [found[k].dtype for k in given if not jnp.issubdtype(args[k].dtype, jnp.floating)]
+        assert all(dtype == jax.dtypes.float0 for dtype in others)
+        if self.linear:
+            tangents = [jnp.cos(a) for a in own]
+            pushed = jax.linearize(f, *own)[1](*tangents)
+            for a, b in zip(pushed, jax.jvp(f, own, tangents)[1], strict=True):
+                np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
 
     def test_dtypes(self) -> None:
         """Results have the formula's dtypes and gradients those of their arguments; half precision rounds once."""
@@ -204,19 +281,20 @@ class OperationTests(Facts):
                 assert [(g.shape, g.dtype) for g in of] == [(a.shape, a.dtype) for a in own]
 
     def test_residuals(self) -> None:
-        """Reverse mode keeps no more bytes than that of the formula."""
-        for settings, arguments in self.points():
-            args = _floats(arguments, jnp.float32)
+        """Reverse mode keeps no more bytes than that of the formula, by itself and in a scan."""
+        every = [settings for settings, _ in self.cases]
+        for settings, shapes in [(s, large) for s in every for large in self.large] or self.cases:
+            args = _floats(self.sample(shapes), jnp.float32)
             if not self.wanted(args) or not any(self.smooth) or self.rules:
                 continue
             own = [args[k] for k in self.wanted(args)]
-            ours, theirs = (
-                residual_bytes(self.at(f, settings, args), own) for f in (type(self).call, type(self).composite)
-            )
-            assert ours <= theirs, f"{ours} bytes kept, {theirs} by the formula: {settings}"
+            both = [self.at(f, settings, args) for f in (type(self).call, type(self).composite)]
+            for where, kept in (("", residual_bytes), (" in a step of a scan", scanned_residual_bytes)):
+                ours, theirs = (kept(f, own) for f in both)
+                assert ours <= theirs, f"{ours} bytes kept{where}, {theirs} by the formula: {settings}"
 
     def test_sharded(self) -> None:
-        """Arrays on two devices give what they give on one."""
+        """Arrays on two devices, divided by XLA or by shard_map, give what they give on one."""
         if jax.device_count() < 2:
             pytest.skip("one device only: set jax_num_cpu_devices before JAX is used")
         mesh = Mesh(np.array(jax.devices()[:2]), ("data",))
@@ -239,6 +317,45 @@ class OperationTests(Facts):
         own = [args[k] for k in places]
         for a, b in zip(gradient(*map(placed, own)), gradient(*own), strict=True):
             np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
+        pairs = [jnp.stack([a, jnp.flip(a)]) for a in own]
+        each = _compiled(jax.shard_map(jax.vmap(of_all), mesh=mesh, in_specs=_SPLIT, out_specs=_SPLIT))
+        for a, b in zip(each(*pairs), jax.vmap(of_all)(*pairs), strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
+
+    def test_golden_numbers(self) -> None:
+        """Values and gradients in float32 are the truth, and finite where it is, also without float64."""
+        for point in self.golden:
+            pairs = zip(self.inputs, point.arguments, point.shapes, strict=True)
+            kinds = {"float": "float32", "int": "int32", "bool": "bool"}
+            given = [np.array(a, kinds[of.dtype]).reshape(shape) for of, a, shape in pairs]
+            for x64 in (True, False):
+                with jax.enable_x64(x64):
+                    found = self._with_gradients(point.settings, list(map(jnp.asarray, given)), point.gradients)
+                true = dict(zip(found, point.values, strict=False)) | dict(point.gradients)
+                for name, numbers in true.items():
+                    scale = 1 if name.isdigit() else sum(map(len, point.values))  # the weights of its terms
+                    wrong = untrue(found[name], numbers if x64 else [t and ... for t in numbers], scale=scale)
+                    assert not wrong, f"{name} at {point.arguments} {point.settings}, x64 {x64}: {wrong}"
+
+    def _with_gradients(
+        self, settings: Mapping[str, Any], args: list[Any], wanted: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """The outputs by number, and the gradients of their weighted sum by argument."""
+        places = self.wanted(args)
+
+        def everything(*given: Any) -> dict[str, Any]:
+            found = numbered(outputs(type(self).call(*given, **settings)))
+            if wanted:
+                values, pull = jax.vjp(self.at(type(self).call, settings, given), *(given[k] for k in places))
+                weights = np.split(
+                    np.arange(sum(y.size for y in values)) + 1.0, np.cumsum([y.size for y in values])[:-1]
+                )
+                cotangents = [jnp.asarray(w.reshape(y.shape), y.dtype) for w, y in zip(weights, values, strict=True)]
+                found |= zip((self.inputs[k].name for k in places), pull(cotangents), strict=True)
+            return found
+
+        result: dict[str, Any] = _compiled(everything)(*args)
+        return result
 
     def test_arguments(self) -> None:
         """Hyperparameters are static and in their range; what is no array is refused."""

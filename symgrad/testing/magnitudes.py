@@ -56,10 +56,10 @@ def _points(program: Program, tensors: list[Expr]) -> Iterator[Environment]:
 
 
 def _rows(table: Table, formula: Expr, tensors: list[Expr], settings: list[Any]) -> Iterator[tuple[Any, ...]]:
-    """Points, the truth there, and what half an ulp in each tensor moves."""
+    """Points, the truth there, and what an ulp in each tensor moves."""
     for point, truth in zip(table.points, table(formula, tensors), strict=True):
         if truth is None or isinstance(truth.value, bool | str) or not abs(truth.value) <= FLOAT32.largest:
             continue
-        moved = sum(abs(truth.slopes[t]) * FLOAT32.ulp(point[t]) / 2 for t in tensors)
-        if moved <= abs(truth.value) / 8 or not truth.value:  # elsewhere a figure says nothing
+        moved = sum(abs(truth.slopes[t]) * FLOAT32.ulp(point[t]) for t in tensors)
+        if moved <= abs(truth.value) / 4 or not truth.value:  # elsewhere a figure says nothing
             yield (*(float(point[t]) for t in tensors), *settings, float(truth.value), float(moved))

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import functools
 import itertools
+import math
 from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -20,6 +22,7 @@ __all__ = [
     "composite",
     "draw",
     "every",
+    "expected",
     "forward_ad",
     "gradients",
     "leaves",
@@ -29,10 +32,12 @@ __all__ = [
     "scalar",
     "stacked",
     "total",
+    "undefined",
 ]
 
 forward_ad: Any = torch.autograd.forward_ad  # has no annotations
 _broadcast_shapes: Any = torch.broadcast_shapes  # nor has this
+_MOST_QUOTIENTS = 4  # of one gradient
 _DTYPES = {"float": torch.float64, "int": torch.int64, "bool": torch.bool}
 
 
@@ -229,18 +234,35 @@ def _rule(subject: Subject, settings: Settings) -> Any:
         def jvp(ctx: Any, *tangents: Any) -> Any:
             tensors = ctx.saved_tensors
             values = listed(subject, subject.composite(*tensors, **settings))
-            zeros = tuple(torch.zeros_like(v) for v in values)
+            zeros = [torch.zeros_like(v) for v in values]
             wanted = [i for i in places if tensors[i] is not None and tangents[i] is not None]
+            floats = [k for k, z in enumerate(zeros) if z.is_floating_point()]
 
-            def weighed(*cotangents: Tensor) -> Tensor:
+            def weighed(*live: Tensor) -> Tensor:
+                cotangents = [*zeros]
+                for k, cotangent in zip(floats, live, strict=True):
+                    cotangents[k] = cotangent
                 found = gradients(cotangents, tensors)
                 terms = [(found[i] * tangents[i]).sum() for i in wanted if found[i] is not None]
-                return torch.stack([*terms, *(0 * c.sum() for c in cotangents)]).sum()
+                return torch.stack([*terms, *(0 * c.sum() for c in live)]).sum()
 
-            transposed = torch.func.grad(weighed, tuple(range(len(zeros))))(*zeros)
-            return transposed if len(zeros) > 1 else transposed[0]
+            transposed = torch.func.grad(weighed, tuple(range(len(floats))))(*(zeros[k] for k in floats))
+            results: list[Any] = [None] * len(zeros)
+            for k, tangent in zip(floats, transposed, strict=True):
+                results[k] = tangent
+            return tuple(results) if len(zeros) > 1 else results[0]
 
     return Rule
+
+
+def undefined(subject: Subject, settings: Settings, tensors: Sequence[Any]) -> str:
+    """A hint for where the formula itself has no finite value or gradient; an empty text where it has."""
+    outputs, found = gradients(subject, reference(subject, settings), tensors)
+    if all(bool(t.isfinite().all()) for t in (*outputs, *found)):
+        return ""
+    return (
+        "; the formula itself is not finite there: a 'domain', or 'ranges' and 'shapes' under 'test', says where it is"
+    )
 
 
 def closed(
@@ -292,6 +314,43 @@ def gradients(
     if not wrt or not subject.live:
         return [y.detach() for y in outputs], []
     return [y.detach() for y in outputs], descended(total(subject, outputs), wrt)
+
+
+def expected(
+    subject: Subject, settings: Settings, tensors: Sequence[Any], wanted: Sequence[int] | None = None
+) -> tuple[list[Tensor], list[Tensor]]:
+    """The outputs and gradients of the reference.
+
+    Where autograd takes 0 times infinity of a dead branch for no number, the derivative is what difference quotients
+    tend to; no number is left where they tend to none.
+    """
+    function = reference(subject, settings)
+    outputs, found = gradients(subject, function, tensors, wanted)
+    if any(bool(g.isnan().any()) for g in found):
+        places = present(tensors, subject.places if wanted is None else wanted)
+        doubles = [t.double() if isinstance(t, Tensor) and t.is_floating_point() else t for t in tensors]
+        for place, g in zip(places, found, strict=True):
+            for index in g.isnan().nonzero().tolist()[:_MOST_QUOTIENTS]:
+                g[tuple(index)] = _quotient(scalar(subject, function), doubles, place, tuple(index))
+    return outputs, found
+
+
+def _quotient(function: Callable[..., Tensor], tensors: Sequence[Any], place: int, index: tuple[int, ...]) -> float:
+    """The derivative of a number in one element by extrapolated central differences; NaN where they do not agree."""
+
+    def central(step: float) -> float:
+        sides = []
+        for sign in (1, -1):
+            moved = [t.clone() if k == place else t for k, t in enumerate(tensors)]
+            moved[place][index] += sign * step
+            sides.append(float(function(*moved).detach()))
+        return (sides[0] - sides[1]) / (2 * step)
+
+    size = 1e-3 * max(abs(float(tensors[place][index])), 1e-3)
+    rows = [central(size / 2**k) for k in range(4)]
+    for order in (4, 16):
+        rows = [(order * b - a) / (order - 1) for a, b in pairwise(rows)]
+    return rows[1] if abs(rows[1] - rows[0]) <= 1e-7 * (1 + abs(rows[1])) else math.nan
 
 
 def descended(result: Tensor, wrt: Sequence[Tensor], **options: Any) -> list[Tensor]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, fields
 from typing import Any
 
@@ -23,11 +23,13 @@ class FunctionTests:
     """Every check of symgrad.testing, for the operation whose facts a subclass states.
 
     ``call``, ``inputs`` and ``composite`` must be given; the other facts are the fields of Subject. A check that does
-    not apply to the operation is no test of the subclass. Tests of the subclass's own go beside them.
+    not apply to the operation is no test of the subclass. Tests of the subclass's own go beside them. ``renamed`` holds
+    the parameters of ``composite``, ``reference`` and ``rule`` for hyperparameters whose names these use themselves.
     """
 
     call: Any
     composite: Any
+    renamed: Mapping[str, str] = {}
     residuals: Residuals  # declared, because an empty mapping has no type of its own
 
     @classmethod
@@ -40,6 +42,9 @@ class FunctionTests:
             if name in given:
                 own = inspect.getattr_static(cls, name)
                 given[name] = own.__func__ if isinstance(own, staticmethod) else own
+        if cls.renamed:
+            formulas = [name for name in ("composite", "reference", "rule") if given.get(name) is not None]
+            given |= {name: _renaming(given[name], cls.renamed) for name in formulas}
         given.setdefault("name", getattr(given["call"], "__name__", cls.__name__))
         return Subject(**given)
 
@@ -61,6 +66,15 @@ class FunctionTests:
         torch.manual_seed(0)
         yield
         torch.set_num_threads(threads)
+
+
+def _renaming(function: Callable[..., Any], names: Mapping[str, str]) -> Callable[..., Any]:
+    """The function with keywords of other names."""
+
+    def call(*tensors: Any, **settings: Any) -> Any:
+        return function(*tensors, **{names.get(name, name): value for name, value in settings.items()})
+
+    return call
 
 
 def _method(check: Check) -> Callable[..., None]:

@@ -112,6 +112,11 @@ struct Bits {
 template <typename T>
 struct Mask {
     Bits<T> bits;
+
+    Mask() = default;
+    Mask(Bits<T> of) : bits(of) {}
+    Mask(bool all) { EACH_PART(bits.part[p] = typename Types<T>::BitPart{} - typename Types<T>::Bit{all}) }
+
     friend Mask operator&(Mask a, Mask b) { return {a.bits & b.bits}; }
     friend Mask operator|(Mask a, Mask b) { return {a.bits | b.bits}; }
     friend Mask operator!(Mask a) { return {~a.bits}; }

@@ -9,7 +9,7 @@ import pytest
 from random_expressions import X, Y
 
 from symgrad.accuracy.evaluate import FLOAT32, FLOAT64, Format
-from symgrad.accuracy.measure import Judge
+from symgrad.accuracy.measure import PRECISIONS, Judge
 from symgrad.accuracy.regimes import joined
 from symgrad.accuracy.sampling import ALL_REALS, sample_points
 from symgrad.ir import expr as ex
@@ -21,7 +21,7 @@ POSITIVE = Interval(0.0, float("inf"), True, True)
 
 
 def judge(formula: Expr, tensors: Mapping[Expr, Interval]) -> Judge:
-    return Judge(formula, sample_points(tensors, {}, 200))
+    return Judge(formula, sample_points(tensors, {}, 200), PRECISIONS["strict"])
 
 
 def check(formula: Expr, forms: list[Expr], tensors: Mapping[Expr, Interval]) -> list[Expr]:

@@ -6,19 +6,20 @@ import math
 import os
 import subprocess
 import sys
-from itertools import pairwise
+from itertools import pairwise, product
 from pathlib import Path
 
 import pytest
 import torch
 from compiled import compiled_text
+from effort import at_most
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_expressions import ALPHA, FLAG, MODE, X, Y, Z
 
 import symgrad
 from symgrad.accuracy.evaluate import FLOAT32, FLOAT64, Format
-from symgrad.accuracy.sampling import ALL_REALS, magnitudes, sample_points
+from symgrad.accuracy.sampling import ALL_REALS, magnitudes, sample_points, some_of
 from symgrad.ir.expr import Expr, symbol
 from symgrad.spec.interval import Interval, parse_interval
 
@@ -149,7 +150,7 @@ def test_at_most_as_many_as_wanted_evenly_thinned(most: int) -> None:
 def test_a_domain_that_no_magnitude_meets_has_its_middle() -> None:
     narrow = Interval(1.9e35, 2.1e35, True, True)
     assert all(v in narrow for v in magnitudes((), narrow, FLOAT32))
-    assert magnitudes((), Interval(-3.0, -1.0, True, True), FLOAT64) == [-2.0]
+    assert magnitudes((), Interval(-3.0, -1.0, True, True), FLOAT64) == (-2.0,)
 
 
 def test_the_same_points_in_every_process() -> None:
@@ -241,3 +242,24 @@ def test_a_form_has_a_value_where_two_tensors_are_zero() -> None:
     item = compiled_text(f"{{op: f, tensors: {tensors}, outputs: {{rate: v*s/(k*(1 + i/2) + s)}}}}")
     zero, one = torch.zeros(2), torch.ones(2)
     assert item.function(zero, one, one, zero).tolist() == [0.0, 0.0]
+
+
+def test_few_combinations_are_all_there_in_order() -> None:
+    values = [[1, 2, 3], ["a"], [True, False]]
+    assert some_of(values, 6) == list(product(*values))
+    assert some_of([], 6) == [()]
+
+
+def test_of_many_combinations_some_are_taken_from_everywhere() -> None:
+    values = [[True, False]] * 24
+    with at_most(calls=10_000):
+        found = some_of(values, 100)
+    assert len(set(found)) == 100
+    assert all({combination[k] for combination in found} == {True, False} for k in range(24))
+
+
+def test_points_for_many_hyperparameters_take_no_more_than_for_few() -> None:
+    scalars = {symbol(f"b{k}", "bool"): [True, False] for k in range(24)}
+    with at_most(calls=200_000):
+        points = sample_points({symbol("x"): ALL_REALS}, scalars)
+    assert all(scalars.keys() <= point.keys() for point in points[FLOAT32])

@@ -83,7 +83,10 @@ def test_a_gradient_that_fits_its_tensor_in_no_way_is_a_mistake() -> None:
 
 
 def test_forward_mode_is_as_stable_as_the_gradient() -> None:
-    item = compiled_text("{op: f, tensors: {x: }, outputs: {y: sign(x)}, gradients: {x: grad_y * x / (1 + x**2)}}")
+    item = compiled_text(
+        "{op: f, tensors: {x: }, outputs: {y: sign(x)}, gradients: {x: grad_y * x / (1 + x**2)},"
+        " options: {precision: strict}}"
+    )
     x = torch.tensor([2.0, 1e25])  # of which the square overflows
     pushed = jvp(item.function, (x,), (torch.ones(2),))[1]
     torch.testing.assert_close(pushed, torch.tensor([0.4, 1e-25]), rtol=1e-5, atol=0)
@@ -143,3 +146,34 @@ def test_a_rule_may_read_outputs_where_nothing_is_differentiated_twice() -> None
     )
     (variant,) = [v for _, v in compiled_text(text).operation.variants()]
     assert [s.source for s in variant.plan.base] == ["output"]
+
+
+def test_a_rule_that_is_applied_again_is_that_of_the_next_order_too() -> None:
+    """Above the limit the formula is constant: its own derivative ends there, that of the rule does not."""
+    text = "{{op: f, tensors: {{x: }}, outputs: {{y: 'exp(clamp(x, -oo, 2))'}}, gradients: {{x: 'grad_y * {0}'}}}}"
+    x = torch.tensor([1.0, 3.0], dtype=torch.float64, requires_grad=True)
+    limit = math.exp(2)
+    for word, second in (("y", 0.0), ("again(y)", limit)):
+        function = compiled_text(text.format(word)).function
+        (slope,) = torch.autograd.grad(function(x).sum(), x, create_graph=True)
+        torch.testing.assert_close(slope.detach(), torch.tensor([math.e, limit], dtype=torch.float64))
+        right = torch.tensor([math.e, second], dtype=torch.float64)
+        torch.testing.assert_close(torch.autograd.grad(slope.sum(), x)[0], right)
+        for mode in (torch.func.jacfwd, torch.func.jacrev):
+            found = mode(torch.func.grad(lambda x: function(x).sum()))(x.detach())  # noqa: B023
+            torch.testing.assert_close(found.diagonal(), right)
+        torch.testing.assert_close(torch.func.vmap(torch.func.grad(torch.func.grad(function)))(x.detach()), right)
+
+
+@pytest.mark.parametrize(
+    ("outputs", "gradient", "message"),
+    [
+        ("{y: 'again(x)'}", "grad_y", "'again' is known under 'gradients' only"),
+        ("{y: 2*x}", "grad_y * again(x)", r"again\(\.\.\.\) is of an output: y"),
+        ("{y: 2*x}", "grad_y * again()", "lacks its argument 'output'"),
+    ],
+)
+def test_what_is_applied_again_is_an_output_under_gradients(outputs: str, gradient: str, message: str) -> None:
+    text = f"{{op: f, tensors: {{x: }}, outputs: {outputs}, gradients: {{x: '{gradient}'}}}}"
+    with pytest.raises(SpecError, match=message):
+        compiled_text(text)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
@@ -30,3 +30,20 @@ def at_most(calls: int) -> Iterator[None]:
         yield
     finally:
         sys.setprofile(before)
+
+
+def calls(action: Callable[[], object]) -> int:
+    """How often an action calls Python functions."""
+    made = 0
+
+    def count(_frame: FrameType, event: str, _argument: object) -> None:
+        nonlocal made
+        made += event == "call"
+
+    before = sys.getprofile()
+    sys.setprofile(count)
+    try:
+        action()
+    finally:
+        sys.setprofile(before)
+    return made

@@ -94,3 +94,60 @@ def test_a_size_is_told_by_a_tensor_that_is_never_absent() -> None:
 )
 def test_what_torch_does_not_do_with_a_number_is_refused(formula: str, message: str) -> None:
     assert [m[: len(message)] for m in mistakes(f"z: '{formula}'")] == [message]
+
+
+def test_borders_and_groups_are_made_of_sizes() -> None:
+    item = compiled_text(
+        "{op: f, tensors: {x: {shape: [B, C, L]}, w: {shape: [C, 1, K]}},"
+        " outputs: {y: 'x + conv1d(pad(x, (K - 1, 0)), w, groups=C)'}}"
+    )
+    for length, size in ((5, 3), (2, 1)):
+        x = torch.randn(2, 3, length, dtype=torch.float64, requires_grad=True)
+        w = torch.randn(3, 1, size, dtype=torch.float64, requires_grad=True)
+        right = x + torch.nn.functional.conv1d(torch.nn.functional.pad(x, (size - 1, 0)), w, groups=3)
+        found = item.function(x, w)
+        torch.testing.assert_close(found, right)
+        g = torch.randn_like(right)
+        torch.testing.assert_close(torch.autograd.grad(found, (x, w), g), torch.autograd.grad(right, (x, w), g))
+
+
+def test_sizes_are_divided_where_whole_numbers_are_needed() -> None:
+    item = compiled_text(
+        "{op: f, tensors: {x: {shape: [B, C, L]}, w: {shape: [C, 2, 3]}},"
+        " outputs: {y: 'conv1d(x, w, groups=C // 2, padding=1)',"
+        " z: 'x.unflatten(1, (2, C // 2)).reshape(B, 2*L, C // 2)'},"
+        " test: {shapes: {x: [2, 4, 5], w: [4, 2, 3]}}}"
+    )
+    x, w = torch.randn(2, 4, 5, dtype=torch.float64), torch.randn(4, 2, 3, dtype=torch.float64)
+    y, z = item.function(x, w)
+    torch.testing.assert_close(y, torch.nn.functional.conv1d(x, w, groups=2, padding=1))
+    torch.testing.assert_close(z, x.unflatten(1, (2, 2)).reshape(2, 10, 2))
+
+
+def test_groups_that_do_not_fit_the_channels_are_refused() -> None:
+    text = "{op: f, tensors: {x: {shape: [B, C, L]}, w: {shape: [O, 2, K]}}, outputs: {y: 'conv1d(x, w, groups=C)'}}"
+    with pytest.raises(SpecError, match="in C groups"):
+        parse_formulas(parse_spec(text, "a.yaml"))
+
+
+def test_a_slice_to_a_share_of_its_dimension_is_made_of_equal_parts() -> None:
+    item = compiled_text(
+        "{op: f, tensors: {x: {shape: [B, L, D]}},"
+        " outputs: {y: 'x[:, :L - 1, D // 4:] - x[:, 1:L, :3*D // 4]', z: 'x[..., -D // 2:].permute(2, 0, 1)'}}"
+    )
+    x = torch.randn(2, 3, 8, dtype=torch.float64)
+    y, z = item.function(x)
+    torch.testing.assert_close(y, x[:, :2, 2:] - x[:, 1:, :6])
+    torch.testing.assert_close(z, x[..., 4:].permute(2, 0, 1))
+
+
+def test_shapes_may_be_asked_for_as_in_torch() -> None:
+    scope = "{op: f, tensors: {x: {shape: [N, D]}}, outputs: {y: '%s'}}"
+    asked, named = (
+        parse_formulas(parse_spec(scope % text, "a.yaml")).outputs["y"]
+        for text in ("x.sum(0) / x.shape[0] + x.size(-1)", "sum(x, dim=0) / N + D")
+    )
+    assert asked is named
+    assert mistakes("z: 'x / x.shape[2]'") == [
+        "this is of [N, D], and of no dimension of it; a dimension is a whole number"
+    ]

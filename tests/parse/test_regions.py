@@ -14,7 +14,7 @@ from symgrad.ir.expr import Expr, make, symbol
 from symgrad.ir.traversal import topological
 from symgrad.ir.truth import compare, where
 from symgrad.ops.tensors import TENSOR_OPS, is_number
-from symgrad.parse.regions import divided
+from symgrad.parse.regions import Divider
 
 X, W = symbol("x"), symbol("w")
 
@@ -58,12 +58,12 @@ def largest_region(root: Expr) -> int:
 @pytest.mark.parametrize("formula", FORMULAS)
 def test_a_small_formula_is_one_region(formula: object) -> None:
     root = formula(5)  # type: ignore[operator]
-    assert divided(root) is root
+    assert Divider()(root) is root
 
 
 @pytest.mark.parametrize("formula", FORMULAS)
 def test_no_region_of_a_large_formula_is_large(formula: object) -> None:
-    root = divided(formula(150))  # type: ignore[operator]
+    root = Divider()(formula(150))  # type: ignore[operator]
     assert largest_region(root) <= 40
 
 
@@ -73,18 +73,18 @@ def test_a_divided_formula_has_its_value(formula: object) -> None:
     generator = random.Random(0)
     for _ in range(5):
         point = {s: generator.uniform(0.1, 1.5) for s in root.symbols}
-        whole, parts = exact([root, divided(root)], point, 80)
+        whole, parts = exact([root, Divider()(root)], point, 80)
         assert float(parts) == pytest.approx(float(whole), rel=1e-14)
 
 
 def test_boundaries_are_gone_from_what_is_computed() -> None:
-    assert all(n.op != "boundary" for n in topological(machine_form(divided(chain(60)))))
+    assert all(n.op != "boundary" for n in topological(machine_form(Divider()(chain(60)))))
 
 
 @pytest.mark.parametrize("formula", FORMULAS)
 def test_the_derivative_grows_with_the_formula(formula: object) -> None:
     def size(length: int) -> int:
-        root = divided(formula(length))  # type: ignore[operator]
+        root = Divider()(formula(length))  # type: ignore[operator]
         leaves = sorted(root.tensors, key=lambda s: s.name)
         return len(topological(*vjp({root: symbol("g", "cotangent")}, leaves).values()))
 

@@ -11,6 +11,7 @@ import torch
 from compiled import OWN_SPECS, SPECS, Compiled, compiled, compiled_text, stored, subsets
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
+from nightly import sampled
 from random_expressions import ALPHA, TENSORS, X, Y, Z, expressions
 
 from symgrad.accuracy.cost import is_product
@@ -290,7 +291,7 @@ def check_the_composite_saves_no_less_than_predicted(path: Path) -> None:
 
 
 # ---------------------------------------------------------------------------------------------- all specs
-@pytest.mark.parametrize("path", MOST, ids=lambda p: p.stem)
+@pytest.mark.parametrize("path", sampled(MOST, 3), ids=lambda p: p.stem)
 def test_the_plan_of_a_spec(path: Path) -> None:
     """In one test, because compiling takes longer than checking."""
     check_the_cut_is_the_smallest(path)
@@ -358,8 +359,8 @@ def test_a_sum_that_has_merged_with_other_terms_is_not_read_whole() -> None:
 
 
 def test_what_is_computed_in_float64_is_not_kept() -> None:
-    (path,) = (p for p in SPECS if p.stem == "gelu")
-    ((_, variant),) = compiled(path).operation.variants()
+    text = "\nop: gelu\ntensors: {x: }\noutputs: {y: gelu(x)}\noptions: {precision: strict}\n"
+    ((_, variant),) = compiled_text(text).operation.variants()
     assert variant.wide_values and not variant.wide_slopes
     assert not variant.plan.extras
 

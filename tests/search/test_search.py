@@ -12,7 +12,8 @@ from fused import needs_compiler
 
 from benchmarks.search.__main__ import outcome
 from benchmarks.search.draw import NAMES, Drawn, draw
-from benchmarks.search.hold import Made, differences
+from benchmarks.search.hold import differences
+from benchmarks.search.made import Made
 from benchmarks.search.shrink import shrunk
 
 _SEEDS = (1, 9, 13, 24, 30)  # of small formulas, which are compiled fast

@@ -76,6 +76,20 @@ def test_a_rule_without_forward_mode_is_found() -> None:
     assert findings_of("derivatives", function)
 
 
+def test_an_overflow_is_found() -> None:
+    from symgrad.testing.jax import Golden, OperationTests
+
+    facts = {
+        "call": staticmethod(lambda x: jnp.log1p(jnp.exp(x))),
+        "inputs": (Input("x"),),
+        "golden": (Golden(((2,),), ((1.0, 1000.0),), {}, ((1.3132617, 1000.0),), {"x": (0.73105858, 2.0)}),),
+    }
+    with pytest.raises(AssertionError, match="inf, not 1000"):
+        type("Checked", (OperationTests,), facts)().test_golden_numbers()
+    facts["call"] = staticmethod(jax.nn.softplus)
+    type("Checked", (OperationTests,), facts)().test_golden_numbers()
+
+
 def test_a_wider_result_is_found() -> None:
     wider = lambda x, b: composite(x, b).astype(jnp.result_type(x, jnp.float32))  # noqa: E731
     assert findings_of("dtypes", wider)

@@ -6,7 +6,7 @@ from torch.func import grad, jvp
 
 from symgrad.testing import Input, Subject
 from symgrad.testing.dtypes import _gradient_of_sum
-from symgrad.testing.samples import reference
+from symgrad.testing.samples import expected, reference
 
 _FORMS = {
     "det": torch.det,
@@ -31,6 +31,23 @@ def test_the_gradient_of_a_tangent_of_determinants_and_solutions_is_that_of_diff
     step = 1e-6
     more, less = (jvp(formula, (x + s * step * moved,), (t,))[1].sum() for s in (1, -1))
     torch.testing.assert_close((found * moved).sum(), (more - less) / (2 * step), rtol=1e-6, atol=1e-6)
+
+
+def test_what_autograd_has_no_number_for_is_what_differences_tend_to():
+    """0 times infinity of a dead branch is a derivative of 0 or another, and where there is none it is none."""
+
+    def rooted(x):
+        return torch.where(x > 0, torch.sqrt(x), 3 * x)
+
+    def undefined(x):
+        return torch.where(x > 0, torch.sqrt(x), x) + 0 * torch.log(x)
+
+    subject = Subject("op", rooted, rooted, (Input("x"),))
+    ((found,),) = expected(subject, {}, [torch.tensor([-1.0, 4.0])])[1:]
+    torch.testing.assert_close(found, torch.tensor([3.0, 0.5]))  # weighted with 1 and 2
+    subject = Subject("op", undefined, undefined, (Input("x"),))
+    ((found,),) = expected(subject, {}, [torch.tensor([-1.0, 4.0])])[1:]
+    assert found.isnan().tolist() == [True, False]
 
 
 def test_gradients_of_several_outputs_are_those_of_one_call():

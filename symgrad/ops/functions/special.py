@@ -121,6 +121,7 @@ ROWS = (
         domain=(0, math.inf),
         sample=(0.5, 5),
         safe=Fraction(3),
+        orders=1,
         sympy="polygamma",
     ),
 )

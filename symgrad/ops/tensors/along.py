@@ -54,9 +54,11 @@ def _sort_jvp(node: Expr, t: Tangents) -> Expr | None:
 _MOVED: dict[str, Any] = {"whole": True, "same": True, "exact": True}
 
 
-def fields(name: str, attributes: tuple[Attribute, ...], values: dict[str, Any], **both: Any) -> tuple[TensorOp, ...]:
+def fields(
+    name: str, attributes: tuple[Attribute, ...], values: dict[str, Any], operand: str = "{0}", **both: Any
+) -> tuple[TensorOp, ...]:
     """The row that users write and the two rows of its results."""
-    call = f"torch.{name}({{0}}, {{attributes}})"
+    call = f"torch.{name}({operand}, {{attributes}})"
     names = (("values", f"{name}_values"), ("indices", f"{name}_indices"))
     return (
         TensorOp(name, attributes=attributes, fields=names, **both),

@@ -278,6 +278,8 @@ def pad(x: Expr, pad: Any, mode: str = "constant", value: Expr = ZERO) -> Expr:
             return make("pad", x, pad=pad)
         inside = make("pad", expand(ONE, x), pad=pad)
         return where(compare("eq", inside, ZERO), value, make("pad", x, pad=pad))
+    if any(isinstance(n, Expr) for n in pad):
+        raise ValueError(f"the numbers of pad are whole numbers in the mode {mode!r}")
     if mode not in ("circular", "reflect", "replicate"):
         raise ValueError("the mode of pad is 'constant', 'circular', 'reflect' or 'replicate'")
     for k in range(len(pad) // 2):
@@ -309,7 +311,8 @@ def _padded(node: Expr, operands: tuple[Extent, ...]) -> Extent:
         return unknown(node)
     dims = list(of.dims)
     for k in range(len(pad) // 2):
-        size = sizes.total([dims[-1 - k], pad[2 * k], pad[2 * k + 1]])
+        own = (sizes.number_of(n) if isinstance(n, Expr) else n for n in pad[2 * k : 2 * k + 2])
+        size = sizes.total([dims[-1 - k], *own])
         if isinstance(size, int) and size < 0:
             raise ShapeConflict(f"pad cuts off more than there is of {of}")
         dims[-1 - k] = size
@@ -371,7 +374,7 @@ ROWS = (
     TensorOp(
         "pad",
         attributes=(
-            Attribute("pad", "ints", required=True, fixed=True),
+            Attribute("pad", "sizes", required=True, fixed=True),
             Attribute("mode", "text", "constant"),
             Attribute("value", "number", ZERO),
         ),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from symgrad.ir.expr import HALF, Expr, make
+from symgrad.ir.expr import HALF, Expr, add, make
 from symgrad.ops.tensors.extent import Extent, ShapeConflict, extent, same, unknown
 from symgrad.ops.tensors.reductions import Tangents, total
 from symgrad.ops.tensors.row import TensorOp
@@ -117,19 +117,36 @@ def _det_jvp(node: Expr, t: Tangents) -> Expr | None:
     return None if t[0] is None else total(_cofactor(node.args[0]) * t[0], (-2, -1), keepdim=False)
 
 
-def _cofactor_vjp(node: Expr, g: Expr) -> tuple[Expr]:
-    """Of det(a) * inverse(a).mT, for matrices that have an inverse."""
-    turned = matrix_transpose(inverse(node.args[0]))
-    share = total(g * node, (-2, -1), keepdim=False)
-    return (_placed(share) * turned - product(product(turned, matrix_transpose(g)), node),)
+def _cofactor_slope(a: Expr, moved: Expr) -> Expr:
+    return make("cofactor_slope", a, moved)
 
 
 def _cofactor_jvp(node: Expr, t: Tangents) -> Expr | None:
-    if t[0] is None:
-        return None
-    back = inverse(node.args[0])
-    share = _trace_of_product(back, t[0])
-    return _placed(share) * node - product(product(node, matrix_transpose(t[0])), matrix_transpose(back))
+    return None if t[0] is None else _cofactor_slope(node.args[0], t[0])
+
+
+def _third(node: Expr, other: Expr) -> Expr:
+    """The third derivative of det in the direction of a slope of its cofactors and in another one, for matrices that
+    have an inverse: a symmetric form, so that it is the gradient in the matrix for a cotangent as well."""
+    a, moved = node.args
+    turned, cofactor = matrix_transpose(inverse(a)), _cofactor(a)
+
+    def along(direction: Expr) -> Expr:
+        return product(product(turned, matrix_transpose(direction)), cofactor)
+
+    def share(value: Expr, direction: Expr) -> Expr:
+        return _placed(total(value * direction, (-2, -1), keepdim=False))
+
+    between = matrix_transpose(turned)
+    mixed = product(product(other, between), moved) + product(product(moved, between), other)
+    both = share(turned, other) * along(moved) + share(turned, moved) * along(other)
+    return share(node, other) * turned - both + along(mixed)
+
+
+def _cofactor_slope_jvp(node: Expr, t: Tangents) -> Expr | None:
+    terms = [] if t[0] is None else [_third(node, t[0])]
+    terms += [] if t[1] is None else [_cofactor_slope(node.args[0], t[1])]
+    return add(*terms) if terms else None
 
 
 # ------------------------------------------------------------------------------------------------ cholesky
@@ -174,7 +191,7 @@ ROWS = (
     TensorOp(
         "solve",
         operands=("A", "B"),
-        torch="torch.linalg.solve({0}, {1})",
+        torch="rt.solve({0}, {1})",
         vjp=_solve_vjp,
         jvp=_solve_jvp,
         extent=_solved,
@@ -208,8 +225,18 @@ INTERNAL = (
     TensorOp(  # the derivative of det, finite where there is no inverse
         "cofactor",
         torch="rt.cofactor({0})",
-        vjp=_cofactor_vjp,
+        vjp=lambda node, g: (_cofactor_slope(node.args[0], g),),
         jvp=_cofactor_jvp,
+        extent=_square,
+        shape_of=0,
+        **_COSTLY,
+    ),
+    TensorOp(  # the second one, a symmetric form
+        "cofactor_slope",
+        operands=("input", "direction"),
+        torch="rt.cofactor_slope({0}, {1})",
+        vjp=lambda node, g: (_third(node, g), _cofactor_slope(node.args[0], g)),
+        jvp=_cofactor_slope_jvp,
         extent=_square,
         shape_of=0,
         **_COSTLY,

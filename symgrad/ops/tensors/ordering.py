@@ -97,7 +97,8 @@ TOPK = fields(
     cost=20.0,
     recompute=False,
 )
-MEDIAN = fields("median", (DIM, KEEPDIM), _ONE, extent=reduced, cost=20.0, recompute=False)
+# Of an expanded tensor torch's own is not even one of its elements.
+MEDIAN = fields("median", (DIM, KEEPDIM), _ONE, "{0}.contiguous()", extent=reduced, cost=20.0, recompute=False)
 
 ROWS = (
     CUMMAX[0],

@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 
 from symgrad.ir.expr import Expr, add, make
+from symgrad.ops.tensors import sizes
 from symgrad.ops.tensors.extent import Dim, Extent, ShapeConflict, broadcast, extent, same, unknown
 from symgrad.ops.tensors.row import Attribute, TensorOp
 from symgrad.ops.tensors.shaping import matrix_transpose, squeeze, sum_to, unsqueeze
@@ -168,7 +169,7 @@ def _convolution(dims: int) -> tuple[TensorOp, TensorOp, TensorOp]:
         Attribute("stride", "ints", 1, least=1, items=dims),
         Attribute("padding", "ints", 0, least=0, items=dims),
         Attribute("dilation", "ints", 1, least=1, items=dims),
-        Attribute("groups", "int", 1, least=1),
+        Attribute("groups", "size", 1, least=1),
     )
 
     def conv(node: Expr, x: Expr, weight: Expr) -> Expr:
@@ -242,8 +243,8 @@ def _convolution_extent(dims: int, node: Expr, operands: tuple[Extent, ...]) -> 
             raise ShapeConflict(f"{name}: a bias has one dimension, not {b}")
         if b.exact and b.dims:
             same(b.dims[-1], weight.dims[0], f"{name} with a weight {weight} and a bias {b}")
-    sizes = tuple(_convolved_size(node, k, x.dims[k - dims], weight.dims[k - dims]) for k in range(dims))
-    return Extent((*x.dims[: -dims - 1], weight.dims[0], *sizes), x.lead)
+    lengths = (_convolved_size(node, k, x.dims[k - dims], weight.dims[k - dims]) for k in range(dims))
+    return Extent((*x.dims[: -dims - 1], weight.dims[0], *lengths), x.lead)
 
 
 def _convolved_size(node: Expr, k: int, length: Dim, kernel: Dim) -> Dim:
@@ -254,6 +255,8 @@ def _convolved_size(node: Expr, k: int, length: Dim, kernel: Dim) -> Dim:
     if isinstance(length, int) and isinstance(kernel, int) and all(isinstance(n, int) for n in how):
         room = length + 2 * padding - dilation * (kernel - 1) - 1
         return _places(room, stride, f"{node.op} of {length} by {kernel}")
+    if stride == dilation == 1 and isinstance(padding, int):
+        return sizes.plus(sizes.less(length, kernel), 2 * padding + 1)
     known = not isinstance(length, tuple) and not isinstance(kernel, tuple)
     return ("size", node.op, k, length, kernel, *attributes) if known else ("size", node, k)
 
@@ -267,7 +270,11 @@ def _places(room: int, stride: int, what: str) -> int:
 
 def _check_channels(groups: object, channels: Dim, weight: tuple[Dim, ...], what: str) -> None:
     """Raise ShapeConflict for a weight that is not for so many channels in so many groups."""
-    if groups == 1:
+    if isinstance(groups, Expr):
+        each = sizes.quotient(channels, sizes.number_of(groups))
+        if each is not None:
+            same(each, weight[1], f"{what} in {groups} groups")
+    elif groups == 1:
         same(channels, weight[1], what)
     elif isinstance(groups, int) and isinstance(channels, int) and isinstance(weight[1], int):
         same(channels, groups * weight[1], f"{what} in {groups} groups")

@@ -55,6 +55,7 @@ INTERNAL = (
         shape_only=frozenset({0}),
         integer=frozenset({1}),
         differentiable=False,
+        called=tuple(row.name for row in ROWS),
         cost=0.0,  # nothing else is worth keeping in its place
         **_SEED,
     ),

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from symgrad.ir.expr import Expr, make
+from symgrad.ir.traversal import topological
 
 if TYPE_CHECKING:
     from symgrad.ops.tensors.extent import Dim, Extent
@@ -27,6 +28,7 @@ class Attribute:
     """A constant argument of a tensor operation.
 
     `kind` is `dim` (an int), `dims` (an int, several, or None for all), `bool`, `int`, `ints` (one int or several),
+    `size` and `sizes` (such, or what is made of the sizes of named dimensions, as an expression),
     `order` (of a norm), `text`, or what only a definition takes: `number` (a Python number, as an expression) and
     `word` (a text or a hyperparameter of type str, as an expression). An integer hyperparameter stands in the first
     ones as a `Ref`; not in `fixed` ones, which derivatives calculate with. Integers are at least `least`, and of
@@ -77,6 +79,7 @@ class TensorOp:
         exact: whether it only moves elements and rounds nothing; what costs nothing does neither.
         rounds_inside: whether torch rounds intermediate values in half precision, on some device.
         view: whether its result may share the memory of its first operand.
+        called: what specs call, where they have no name for it itself.
         definition: what a call means, where that is not simply the node; raises ValueError for wrong arguments.
     """
 
@@ -111,6 +114,7 @@ class TensorOp:
     exact: bool = False
     rounds_inside: bool = False
     view: bool = False
+    called: tuple[str, ...] = ()
     definition: Callable[..., Expr] | None = None
 
 
@@ -160,6 +164,12 @@ def is_number(node: Expr) -> bool:
 def is_size(node: Expr) -> bool:
     """Whether a value is a Python number that is calculated of sizes."""
     return is_number(node) and not node.is_static
+
+
+def is_whole_size(node: Expr) -> bool:
+    """Whether a size is made of sizes by sums, products and division by numbers, which leaves no rest."""
+    order = topological(node, leaves=frozenset(n for n in topological(node) if n.op == "count"))
+    return all(n.op in ("count", "add", "mul") or n.number is not None for n in order)
 
 
 def results(node: Expr) -> tuple[Expr, ...]:

@@ -323,9 +323,27 @@ DETACHED = TensorOp(  # the value, through which no derivative passes
     aliases=("stop_gradient",),
 )
 
+
+def _accumulated(total: Expr) -> Expr:
+    """A cotangent or tangent as one value, over which no factor is distributed and no product is flattened."""
+    return make("boundary", total) if total.op in ("add", "mul", "pow") else total
+
+
 _SQUARE = (Attribute("dim1", "dim", required=True), Attribute("dim2", "dim", required=True))
 
 INTERNAL = (
+    TensorOp(  # an output as the operation computes it: its derivative is the rule that is given for it
+        "again",
+        operands=("output", "arguments"),
+        attributes=(Attribute("place", "int", required=True),),
+        variadic=True,
+        shape_of=0,
+        cost=4.0,
+        vjp=lambda node, g: (g, *(None for _ in node.args[1:])),
+        jvp=lambda node, t: t[0],
+        whole=True,
+        same=True,
+    ),
     TensorOp(  # one operand of what is around it: see ties.py and pivot.py
         "held",
         view=True,
@@ -339,8 +357,8 @@ INTERNAL = (
     TensorOp(  # where a large pointwise formula is divided: see parse/regions.py
         "boundary",
         torch="{0}",
-        vjp=lambda node, g: (g,),
-        jvp=lambda node, t: t[0],
+        vjp=lambda node, g: (_accumulated(g),),
+        jvp=lambda node, t: None if t[0] is None else _accumulated(t[0]),
         shape_of=0,
         linear=True,
         cost=0.0,

@@ -14,10 +14,10 @@ from math import prod
 from symgrad.ir.expr import Expr
 from symgrad.ops.tensors.extent import Dim, extent
 
-__all__ = ["difference", "divided", "number_of", "plus", "product", "quotient", "total"]
+__all__ = ["difference", "divided", "less", "number_of", "plus", "product", "quotient", "share", "terms", "total"]
 
 
-def _terms(dim: Dim) -> tuple[dict[Dim, Fraction], Fraction]:
+def terms(dim: Dim) -> tuple[dict[Dim, Fraction], Fraction]:
     """A size as a sum of multiples of sizes and a constant."""
     if isinstance(dim, int):
         return {}, Fraction(dim)
@@ -37,14 +37,14 @@ def _size(terms: dict[Dim, Fraction], constant: Fraction) -> Dim:
 
 def total(dims: Iterable[Dim]) -> Dim:
     """The sum of sizes."""
-    terms: dict[Dim, Fraction] = {}
+    found: dict[Dim, Fraction] = {}
     constant = Fraction(0)
     for dim in dims:
-        own, number = _terms(dim)
+        own, number = terms(dim)
         constant += number
         for part, factor in own.items():
-            terms[part] = terms.get(part, Fraction(0)) + factor
-    return _size(terms, constant)
+            found[part] = found.get(part, Fraction(0)) + factor
+    return _size(found, constant)
 
 
 def plus(dim: Dim, number: int) -> Dim:
@@ -52,16 +52,34 @@ def plus(dim: Dim, number: int) -> Dim:
     return total([dim, number])
 
 
+def less(dim: Dim, other: Dim) -> Dim:
+    """A size without another one."""
+    return total([dim, _times(other, Fraction(-1))])
+
+
 def divided(dim: Dim, parts: int) -> Dim:
     """One of so many equal parts of a size."""
-    terms, constant = _terms(dim)
-    return _size({part: factor / parts for part, factor in terms.items()}, constant / parts)
+    return _times(dim, Fraction(1, parts))
+
+
+def _times(dim: Dim, factor: Fraction) -> Dim:
+    own, constant = terms(dim)
+    return _size({part: factor * own[part] for part in own}, factor * constant)
 
 
 def difference(left: Dim, right: Dim) -> int | None:
     """How much larger the first size is; None where that is not known."""
-    (one, number), (other, less) = _terms(left), _terms(right)
+    (one, number), (other, less) = terms(left), terms(right)
     return int(number - less) if one == other and (number - less).denominator == 1 else None
+
+
+def share(part: Dim, whole: Dim) -> Fraction | None:
+    """Which part of a size another one is; None where that is not known."""
+    (own, number), (other, constant) = terms(part), terms(whole)
+    pairs = [(own.get(name, Fraction(0)), factor) for name, factor in other.items()]
+    found = {a / b for a, b in [*pairs, *([(number, constant)] if number or constant else [])] if b}
+    known = own.keys() <= other.keys() and (constant or not number)
+    return next(iter(found)) if known and len(found) == 1 else None
 
 
 def product(dims: Iterable[Dim]) -> Dim:
@@ -104,8 +122,8 @@ def number_of(value: Expr) -> Dim:
         parts = [a for a in value.args if a.number is None]
         if all(n.denominator == 1 for n in numbers):
             return product([number_of(a) for a in value.args])
-        if len(numbers) == 1 and numbers[0].numerator == 1 and all(a.op != "pow" for a in parts):
-            return divided(product([number_of(a) for a in parts]), numbers[0].denominator)
+        if len(numbers) == 1 and all(a.op != "pow" for a in parts):
+            return _times(product([number_of(a) for a in parts]), numbers[0])
     if value.op == "add":
         return total(number_of(a) for a in value.args)
     return ("size", value)

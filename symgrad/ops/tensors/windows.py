@@ -36,7 +36,8 @@ def _transposed_shape(dims: int, node: Expr, operands: tuple[Extent, ...]) -> Ex
     ):
         raise ShapeConflict(f"{node.op} of {x} with a weight {weight}: the channels differ")
     groups = node["groups"]
-    channels = sizes.product([weight.dims[1], groups]) if isinstance(groups, int) else ("size", node)
+    known = sizes.number_of(groups) if isinstance(groups, Expr) else groups
+    channels = ("size", node) if isinstance(known, Ref) else sizes.product([weight.dims[1], known])
     lengths = [_transposed_size(node, k, x.dims[k - dims], weight.dims[k - dims]) for k in range(dims)]
     return Extent((*x.dims[: -dims - 1], channels, *lengths), x.lead)
 
@@ -77,7 +78,7 @@ def _transposed(dims: int) -> TensorOp:
             Attribute("stride", "ints", 1, least=1, items=dims),
             Attribute("padding", "ints", 0, least=0, items=dims),
             Attribute("output_padding", "ints", 0, least=0, items=dims),
-            Attribute("groups", "int", 1, least=1),
+            Attribute("groups", "size", 1, least=1),
             Attribute("dilation", "ints", 1, least=1, items=dims),
         ),
         torch=f"F.{name}({{0}}, {{1}}, {{attributes}})",

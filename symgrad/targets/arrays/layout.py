@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 
@@ -10,11 +10,14 @@ from symgrad.analysis.integers import is_integer
 from symgrad.compiler.operation import Operation, Variant
 from symgrad.ir.branches import absent
 from symgrad.ir.expr import Expr, make
+from symgrad.ir.traversal import substitute, topological
 from symgrad.lower.code import Code, code
 from symgrad.lower.naming import Names
 from symgrad.lower.program import Assign, Program, Return, Statement, missing, returned
 from symgrad.ops.tensors import data_arguments, is_index
+from symgrad.ops.tensors.extent import extent
 from symgrad.ops.tensors.shapes import shape_sources
+from symgrad.rules.tensors import less_logsumexp
 from symgrad.spec import Spec
 from symgrad.targets.arrays.printer import Printer
 from symgrad.targets.arrays.schedule import Scope, Target, statements
@@ -173,7 +176,7 @@ class Layout:
                     else (override.transposed or {}).get(output)
                 )
                 if form is not None:
-                    found.append((tensor, output, _outer(form)))
+                    found.append((tensor, output, _normalised(_outer(form), variant.outputs.values())))
         return found
 
 
@@ -186,8 +189,26 @@ def _outer(value: Expr) -> Expr:
     return value.args[0] if value.op == "expand" and value.args[0].tensors else value
 
 
+def _normalised(form: Expr, outputs: Collection[Expr]) -> Expr:
+    """A form with `exp(a - logsumexp(a))` as the softmax, unless the logarithm is an output and at hand.
+
+    What computes the difference of large numbers anew may round them otherwise than the logarithm's own terms: XLA
+    contracts products and differences.
+    """
+    found = {}
+    for node in topological(form):
+        if node.op == "exp" and node.args[0].op == "add" and not any(o in outputs for o in topological(node)):
+            less = less_logsumexp(node.args[0])
+            if less is not None and less.op == "log_softmax":
+                found[node] = make("softmax", less.args[0], dim=less["dim"])
+    return substitute(form, found)
+
+
 def _whole(form: Expr, formula: Expr) -> Expr:
     """A form in the shape of its formula, of which tensors may have cancelled."""
+    known = extent(form), extent(formula)
+    if known[0] == known[1] and known[0].exact:
+        return form
     missing = shape_sources(formula) - shape_sources(form)
     return make("expand", form, formula) if missing and form.op != "expand" else form
 

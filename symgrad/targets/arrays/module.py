@@ -46,8 +46,8 @@ class Framework:
         runtime: the name of the file that its modules share.
         array: the type of its arrays.
         imports: the line that imports each module of the framework that source may name.
-        cut: what a rule by tangents keeps, of arguments and outputs; of all values, if `keeps`.
-        keeps: whether rules say what they keep, since it is not all that they read.
+        cut: what a rule by tangents keeps, of arguments and outputs; of all values, if rules say what they `keep`.
+        keep: how a value is marked that is kept; none where what is kept is all that is read.
         kept, read: sentences on what is kept by a rule of tangents, and on what one of gradients reads.
         fixed: what hyperparameters are called.
         owner: the parts of the module that owns parameters, if there are any.
@@ -61,7 +61,7 @@ class Framework:
     kept: str
     read: str
     fixed: str
-    keeps: bool = False
+    keep: Callable[[Expr], str] | None = None
     owner: Callable[[Layout], Mapping[str, Any] | None] = field(default=lambda layout: None)
 
 
@@ -74,8 +74,7 @@ def render_module(operation: Operation, framework: Framework) -> str:
     owner = framework.owner(layout)
     value = branches(operation.body, layout.value, layout.condition)
     cuts = {id(v): framework.cut(layout, v) for v in layout.variants} if layout.is_linear else {}
-    marked = "rt.keep({0})" if framework.keeps else "{0}"
-    rule = pushed(layout, lambda v: cuts[id(v)], marked) if layout.is_linear else pulled(layout)
+    rule = pushed(layout, lambda v: cuts[id(v)], framework.keep) if layout.is_linear else pulled(layout)
     outputs = len(spec.outputs)
     values = [f"{name}: {h.type}" for name, h in zip(layout.values, spec.hyperparameters, strict=True)]
     arrays = [
@@ -96,7 +95,7 @@ def render_module(operation: Operation, framework: Framework) -> str:
         "value": lines(value),
         "rule": rule,
         "function": f"_{rule.name}" if rule.name != spec.op else f"_{rule.name}_",
-        "residuals": _residuals(layout, rule) if framework.keeps and rule.name == "gradients" else "",
+        "residuals": _residuals(layout, rule) if framework.keep and rule.name == "gradients" else "",
         "parameters": ", ".join([*(f"{p}: rt.Arrays" for p in rule.parameters), *values]),
         "constants": [(name, constant_value(node)) for node, name in layout.constants.items()],
         "owner": owner,
@@ -111,7 +110,7 @@ def residuals(layout: Layout, framework: Framework) -> Iterator[PlanEntry]:
     for path, variant in layout.operation.variants():
         where = f" [{', '.join(path)}]" if path else ""
         values = framework.cut(layout, variant) if layout.is_linear else [s.value for s in variant.plan.base]
-        sizes = Sizes.of(variant.formulas.values())
+        sizes = Sizes.of(variant.formulas.values(), narrow=True)
         for value in values:
             yield PlanEntry(described(layout, variant, value) + where, sizes.bytes(value), _source(variant, value))
         whole, composite = sum(map(sizes.bytes, values)), variant.plan.composite_bytes
@@ -144,7 +143,7 @@ def _imports(framework: Framework, read: Iterable[str], runtimes: Mapping[str, s
 def _options(layout: Layout, framework: Framework, cuts: Mapping[int, Sequence[Expr]]) -> str:
     """How the runtime makes the operation: the number of hyperparameters, and what is computed again."""
     options = [f"hyperparameters={len(layout.values)}"] if layout.values else []
-    if framework.keeps and layout.is_linear:
+    if framework.keep and layout.is_linear:
         light = all(is_light(layout, v, cuts[id(v)]) for v in layout.variants)
         recompute = "nothing" if layout.spec.options.save == "speed" else "widened" if light else ""
         options += [f'recompute="{recompute}"'] if recompute else []
@@ -162,7 +161,7 @@ def _kept(layout: Layout, framework: Framework, rule: Rule, cuts: Mapping[int, S
     """A sentence on what reverse mode keeps."""
     if rule.name == "tangents":
         cut = dict.fromkeys(described(layout, v, value) for v in layout.variants for value in cuts[id(v)])
-        kept = list(cut) if framework.keeps else [*rule.primals, *rule.outputs]
+        kept = list(cut) if framework.keep else [*rule.primals, *rule.outputs]
         return framework.kept.format(listed(kept) if kept else "nothing")
     saved = dict.fromkeys(described(layout, v, s.value) for v in layout.variants for s in v.plan.base)
     return framework.read.format(listed(list(saved)) if saved else "nothing")

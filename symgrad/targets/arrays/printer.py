@@ -96,6 +96,8 @@ class Printer(Arithmetic):
             return self._of_arrays("sqrt", base)
         if n == Fraction(-1, 2):
             return code(self._functions["rsqrt"], base)
+        if exponent.is_static and n is None:
+            return code(self._functions["pow"], base, self(exponent))
         return binary("**", base, self(exponent))
 
     def _clamp(self, node: Expr) -> Code:
@@ -145,6 +147,8 @@ class Printer(Arithmetic):
         """An attribute; a hyperparameter by its local name."""
         if isinstance(value, Ref):
             return self(next(s for s in self.names if s.op == "sym" and s.name == value.name))
+        if isinstance(value, Expr):
+            return self._operand(value)
         return tuple_of(list(map(self._attribute, value))) if isinstance(value, tuple) else constant(value)
 
     def _count(self, node: Expr) -> Code:

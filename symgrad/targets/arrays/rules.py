@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from symgrad.compiler.operation import Variant
+from symgrad.differentiate.modes import is_tensor_op
 from symgrad.differentiate.symbols import cotangent, tangent
 from symgrad.ir import expr as ex
 from symgrad.ir.expr import Expr
@@ -15,7 +16,7 @@ from symgrad.lower.code import Code, code, constant, name, tuple_of
 from symgrad.lower.conditionals import branches
 from symgrad.lower.program import Assign, Do, Program, Return, Statement, reads
 from symgrad.lower.python import lines
-from symgrad.ops.tensors import data_arguments
+from symgrad.ops.tensors import TENSOR_OPS, data_arguments
 from symgrad.parse.formula import formula
 from symgrad.targets.arrays.layout import Layout
 from symgrad.targets.arrays.schedule import Target, statements
@@ -39,9 +40,9 @@ class Rule:
         return lines(self.program)
 
 
-def pushed(layout: Layout, cut: Callable[[Variant], Sequence[Expr]], kept: str = "{0}") -> Rule:
-    """The rule by tangents; values of the `cut` that are neither arguments nor outputs are marked as `kept` says."""
-    program = branches(layout.operation.derivative_body, lambda v: _tangents(layout, v, cut(v), kept), layout.condition)
+def pushed(layout: Layout, cut: Callable[[Variant], Sequence[Expr]], keep: Callable[[Expr], str] | None) -> Rule:
+    """The rule by tangents; values of the `cut` that are neither arguments nor outputs are marked as `keep` says."""
+    program = branches(layout.operation.derivative_body, lambda v: _tangents(layout, v, cut(v), keep), layout.condition)
     own = [f"tangent_{t.name}" if t.name in layout.differentiable else "_" for t in layout.spec.tensors]
     return _rule(layout, "tangents", own, program)
 
@@ -73,7 +74,7 @@ def _unpacked(names: Sequence[str], source: str, read: frozenset[str]) -> Statem
     return Assign(used, name(source)) if any(n != "_" for n in used) else None
 
 
-def _tangents(layout: Layout, variant: Variant, cut: Sequence[Expr], kept: str) -> Program:
+def _tangents(layout: Layout, variant: Variant, cut: Sequence[Expr], keep: Callable[[Expr], str] | None) -> Program:
     """The terms of the tangent of each output, for the tangents that are given: one surely is."""
     terms = layout.tangent_terms(variant)
     outputs = [o.name for o in layout.spec.outputs]
@@ -88,8 +89,7 @@ def _tangents(layout: Layout, variant: Variant, cut: Sequence[Expr], kept: str) 
     }
     known |= _outputs_read(layout, variant, cut, forms)
     scope = layout.scope(known, variant)
-    scope.kept = frozenset(v for v in cut if v not in known)
-    scope.template = kept
+    scope.kept = {v: keep(v) for v in cut if v not in known} if keep else {}
     read = _read(forms, frozenset(known))
     floats = [*_floats(layout, variant, read, known), *(f"tangent_{t}" for t in dict.fromkeys(t for t, _, _ in terms))]
     local = tuple(names.values())
@@ -143,15 +143,21 @@ def _widened(layout: Layout, variant: Variant, names: Sequence[str]) -> Statemen
 def is_light(layout: Layout, variant: Variant, cut: Sequence[Expr]) -> bool:
     """Whether a rule by tangents computes nothing of the values that it keeps but what is linear in the tangents.
 
-    Then there is nothing to compute again, where no value is brought to another dtype or shape.
+    Then there is nothing to compute again but other dtypes and shapes of what is kept.
     """
     kept = {*cut, *(layout.symbol(t.name) for t in layout.spec.tensors)}
+
+    def is_at_hand(value: Expr) -> bool:
+        while value not in kept and (value.op == "expand" or (is_tensor_op(value) and TENSOR_OPS[value.op].view)):
+            value = value.args[0]
+        return value in kept
+
     if variant.wide_slopes or layout.spec.options.accumulate == "same":
         return False
     for node in topological(*(form for _, _, form in layout.tangent_terms(variant))):
         if node.is_differential:
             fixed = [a for a in data_arguments(node) if a.tensors and not a.is_differential]
-            if not kept.issuperset(fixed) or len(fixed) > 1 or node.op == "where":  # whose zeros JAX keeps
+            if not all(map(is_at_hand, fixed)) or len(fixed) > 1:
                 return False
     return True
 

@@ -33,14 +33,13 @@ class Target:
 class Scope:
     """The names that are free, those that values have already, and those that the spec gives to intermediates.
 
-    `kept` are the values that are kept for the derivative: the template is how they are marked.
+    `kept` are the values that are kept for the derivative, with templates of how they are marked.
     """
 
     names: Names
     known: dict[Expr, str | Code]
     lets: Mapping[Expr, str] = field(default_factory=dict)
-    kept: frozenset[Expr] = frozenset()
-    template: str = "{0}"
+    kept: Mapping[Expr, str] = field(default_factory=dict)
 
 
 def statements(
@@ -52,18 +51,19 @@ def statements(
     drop what nobody reads.
     """
     known = list(scope.known)
-    lowered = machine([*(t.value for t in targets), *known, *sorted(scope.kept, key=lambda v: v.order)])
+    marked = sorted(scope.kept, key=lambda v: v.order)
+    lowered = machine([*(t.value for t in targets), *known, *marked])
     roots, count = lowered[: len(targets)], len(targets)
     names = dict(zip(lowered[count:], scope.known.values(), strict=False))
-    kept = frozenset(lowered[count + len(known) :]) - names.keys()
+    kept = dict(zip(lowered[count + len(known) :], (scope.kept[v] for v in marked), strict=True))
     lets = {machine_form(form): name for form, name in scope.lets.items()}
     conditions = _conditions(roots, targets, frozenset(names))
-    chosen = _temporaries(roots, conditions, names, kept)
+    chosen = _temporaries(roots, conditions, names, frozenset(kept.keys() - names.keys()))
     print_ = printer(names)
 
     def assign(node: Expr) -> Statement:
         name = scope.names.for_value(node, names, lets)
-        made = Assign(name, code(scope.template if node in kept else "{0}", print_(node)))
+        made = Assign(name, code(kept.get(node, "{0}"), print_(node)))
         names[node] = name
         return made
 

@@ -37,13 +37,14 @@ class Spelling:
     attributes: Mapping[str, str] = field(default_factory=lambda: {"dim": "axis", "keepdim": "keepdims"})
     differentiated: Mapping[str, str] = field(default_factory=dict)
 
-    def missing(self, forms: Iterable[Expr]) -> Iterator[str]:
-        """The functions and operations in some forms that the framework has no word for, as specs call them."""
+    def missing(self, forms: Iterable[Expr]) -> Iterator[tuple[str, ...]]:
+        """The functions and operations in some forms that the framework has no word for, by what specs may call."""
         for node in topological(*forms):
             if node.is_static:  # Python computes it, for some functions by way of torch
                 if node.op in FUNCTIONS and "torch" in words(FUNCTIONS[node.op].python):
-                    yield node.op
+                    yield (node.op,)
             elif node.op in FUNCTIONS and node.op not in self.functions:
-                yield node.op
+                yield (node.op,)
             elif node.op in TENSOR_OPS and node.op not in self.operations:
-                yield node.op.removesuffix("_values").removesuffix("_indices")
+                own = node.op.removesuffix("_values").removesuffix("_indices")
+                yield TENSOR_OPS[node.op].called or (own,)

@@ -11,6 +11,7 @@ from symgrad.lower.code import words
 from symgrad.lower.conditionals import branches
 from symgrad.lower.program import Assign, Program, Return, reads, returned
 from symgrad.lower.python import lines
+from symgrad.targets.arrays.golden import golden
 from symgrad.targets.arrays.layout import Layout
 from symgrad.targets.arrays.schedule import Target, statements
 from symgrad.targets.arrays.signature import signature
@@ -18,11 +19,12 @@ from symgrad.targets.constants import constant_value
 from symgrad.targets.literals import literal, tuple_of
 from symgrad.targets.torch.docs import summary
 from symgrad.targets.torch.layout import Layout as Samples
-from symgrad.targets.torch.samples import refused, sampled_range, settings, shapes
+from symgrad.targets.torch.samples import large_shapes, refused, sampled_range, settings, shapes
 
 __all__ = ["facts"]
 
 _MOST_CASES = 4
+_LARGE = ((16, 17),)
 
 
 def facts(layout: Layout) -> dict[str, Any]:
@@ -30,6 +32,7 @@ def facts(layout: Layout) -> dict[str, Any]:
     spec, samples = layout.spec, Samples(layout.operation)
     rules = {t: _rule(layout, t, form) for t, form in layout.operation.program.gradients.items()}
     composite = branches(layout.operation.body, lambda variant: _composite(layout, variant), layout.condition)
+    empty = shapes(samples)[1]
     found: dict[str, Any] = {
         "op": spec.op,
         "class_name": "".join(part[:1].upper() + part[1:] for part in spec.op.split("_")),
@@ -48,6 +51,9 @@ def facts(layout: Layout) -> dict[str, Any]:
             [str(o.grad and layout.promoted(layout.variants[0].formulas[o.name]) is not None) for o in spec.outputs]
         ),
         "refused": [f"({literal(name)}, {value}, {error})" for name, value, error in refused(spec)],
+        "large": [literal(s) for s in large_shapes(samples)[:1] or (_LARGE * len(spec.tensors),) * bool(empty)],
+        "empty": [literal(s) for s in empty[:1]],
+        "golden": list(golden(layout)),
         "call_signature": signature(layout, "Any"),
     }
     found["imported"] = reads(composite).union(*map(reads, rules.values()), *(words(v) for _, v, _ in refused(spec)))

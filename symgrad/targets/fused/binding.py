@@ -29,7 +29,7 @@ class Fused:
 
     `definitions` are its lines that bind the files, `choose` the program of the function that tells which passes serve
     a call, empty where there is no choice; `note` is for its docstring. `kept` is the most numbers that forward keeps
-    for each row beside what the plan saves; `shared` are files that those of a folder share.
+    for each row beside what the plan saves; `shared` are files that those of a folder share. `kernels` are the passes.
     """
 
     files: dict[str, str]
@@ -39,6 +39,7 @@ class Fused:
     kept: int = 0
     shared: dict[str, str] = field(default_factory=dict)
     missing: tuple[str, ...] = ()
+    kernels: tuple[Kernel, ...] = ()
 
 
 def fused(layout: Layout, languages: Sequence[Language]) -> Fused:
@@ -66,7 +67,7 @@ def fused(layout: Layout, languages: Sequence[Language]) -> Fused:
         return Fused({}, (), (), "", missing=missing)
     definitions = (binding.library(runners), binding.table())
     note = binding.note([name for _, name, _ in runners])
-    return Fused(files, definitions, binding.choose(), note, binding.kept, shared, missing)
+    return Fused(files, definitions, binding.choose(), note, binding.kept, shared, missing, tuple(found))
 
 
 def _missing(by_variant: Sequence[Kernels], found: Sequence[Kernel], languages: Sequence[Language]) -> tuple[str, ...]:

@@ -19,6 +19,7 @@ from symgrad.ir.traversal import rebuild, substitute, topological
 from symgrad.ops.tensors import TENSOR_OPS, data_arguments
 from symgrad.ops.tensors.extent import SCALAR, Dim, extent
 from symgrad.ops.tensors.reductions import as_number
+from symgrad.ops.tensors.shapes import shape_sources
 
 __all__ = [
     "ELEMENTS",
@@ -101,6 +102,7 @@ class Elements:
         self.rank = rank
         self.of_rows = of_rows  # tensors that have one element for each row, and no last dimension
         self.views: dict[Expr, View] = {}
+        self.lent: set[Expr] = set()  # leaves of which a pass has the shape, whether it reads them or not
         self._done: dict[Expr, Value] = {}
 
     def __call__(self, root: Expr) -> Value:
@@ -229,6 +231,7 @@ class Elements:
         value = self._done[node.args[0]]
         if value.dims is not None:
             raise Unsupported("what follows a sum")
+        self.lent |= {self.leaf(s) for s in shape_sources(node) if s.op == "sym" and not s.is_differential}
         return value if value.total else Value(value.expr)
 
     def _restore(self, node: Expr) -> Value:

@@ -84,7 +84,7 @@ class _Passes:
             formula = elements(variant.formulas[output])
             if not (results[-1].row or _is_whole(elements, variant.formulas[output])):
                 raise Unsupported("a reduction that is broadcast to a shape of its own")
-            leaves = {s for v in (value, formula) for s in v.expr.symbols if s.tensors}
+            leaves = {s for v in (value, formula) for s in v.expr.symbols if s.tensors} | elements.lent
             if not results[-1].row:
                 leaves |= {elements.leaf(s) for s in shape_sources(variant.formulas[output]) if s in tensors}
             shapes.append(frozenset(leaves))

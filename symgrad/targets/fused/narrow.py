@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import combinations
 
-from symgrad.accuracy.candidates import ACCEPTABLE
 from symgrad.accuracy.evaluate import FLOAT32
 from symgrad.accuracy.measure import Score
 from symgrad.accuracy.widening import with_wide_angles
@@ -33,7 +32,8 @@ def narrowed(values: Sequence[Expr], layout: Layout) -> list[Expr] | None:
         viewed = {s: tensors.get(s.name.partition("[")[0], s) for s in value.symbols if s.tensors}
         for coefficient in _coefficients(substitute(value, viewed)):
             (form,) = with_wide_angles([coefficient])
-            if bench.judge(coefficient).score(form, FLOAT32) > Score(0, ACCEPTABLE):
+            judge = bench.judge(coefficient)
+            if judge.score(form, FLOAT32) > Score(0, judge.precision.acceptable):
                 return None
     return forms
 

@@ -25,6 +25,11 @@ def cut(layout: Layout, variant: Variant) -> Sequence[Expr]:
     return free_cut(forms, outputs, variant.formulas.values()) if forms else []
 
 
+def keep(value: Expr) -> str:
+    """How a value is marked that reverse mode keeps: a sign in a byte."""
+    return "rt.keep({0}, jnp.int8)" if value.op == "sign" else "rt.keep({0})"
+
+
 FRAMEWORK = Framework(
     spelling=JAX,
     runtime="_runtime_jax.py",
@@ -36,7 +41,7 @@ FRAMEWORK = Framework(
         "special": "from jax.scipy import special",
     },
     cut=cut,
-    keeps=True,
+    keep=keep,
     kept="Reverse mode keeps {}.",
     read="Reverse mode keeps {}. There is no forward mode: the rule is not linear in the cotangent.",
     fixed="static",

@@ -29,9 +29,25 @@ def entry(layout: Layout, kernels: str = "") -> str:
         parts.append(f"surrogate={layout.class_name}Function.surrogate")
     if kernels:
         parts.append(f"kernels={kernels}")
+    if layout.spec.extern is not None:
+        parts.append("extern=_extern_functions")
     if layout.spec.options.library:
         parts.append("exported=_operator")
     return ", ".join(parts)
+
+
+def extern(layout: Layout) -> str:
+    """The arguments of `_extern.Extern`, empty where the spec names no functions."""
+    spec = layout.spec
+    if spec.extern is None:
+        return ""
+    differentiable = set(layout.differentiable)
+    places = tuple(k for k, t in enumerate(spec.tensors) if t.name in differentiable)
+    named = [f"{key}={quoted(path)}" for key, path in spec.extern.named.items()]
+    cotangents = tuple(k for k, o in enumerate(spec.outputs) if o.grad)
+    if cotangents != (0,):
+        named.insert(0, f"cotangents={cotangents!r}")
+    return ", ".join([quoted(spec.op), str(len(spec.tensors)), repr(places), *named])
 
 
 def operator(layout: Layout) -> str:

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from symgrad.analysis.integers import WHOLE
+from symgrad.analysis.integers import WHOLE, is_integer
 from symgrad.ir.expr import OO, Expr
 from symgrad.ir.traversal import topological
 from symgrad.lower.code import Code, code, source
-from symgrad.ops.tensors import TENSOR_OPS, is_index, typed_arguments
+from symgrad.ops.tensors import TENSOR_OPS, data_arguments, is_index, is_number, typed_arguments
 from symgrad.ops.tensors.extent import SCALAR
 from symgrad.ops.tensors.shapes import extent
 
@@ -24,7 +24,8 @@ class Total:
 
 @dataclass(frozen=True)
 class Floated:
-    """A tensor of whole numbers of which a formula computes what is not whole: torch makes floats of it."""
+    """A tensor of whole numbers, or a value of places, of which a formula computes what is not whole: torch makes
+    floats of it."""
 
     of: Expr
 
@@ -55,12 +56,19 @@ def _operands(root: Expr) -> Operands:
     found: set[Expr | Total | Floated] = set()
     seen: set[Expr] = set()
     stack = [root]
+    order = topological(root)
+    counts = any(n.op == "arange" for n in order)
+    # A divisor beside a float is no float of its own.
+    products = [n for n in order if counts and n.op == "mul" and not _is_of_places(n)]
+    divisors = {a for n in products for a in n.args if _is_divisor(a) and is_integer(a.args[0])}
     while stack:
         node = stack.pop()
         if node in seen or node.is_boolean or node.is_static:
             continue
         seen.add(node)
-        if node.op == "sym":
+        if counts and _is_of_places(node) and not is_integer(node):
+            found |= frozenset() if node in divisors else {Floated(node)}
+        elif node.op == "sym":
             found.add(node)
         elif is_index(node):
             continue  # integers leave the dtype to others
@@ -74,6 +82,22 @@ def _operands(root: Expr) -> Operands:
         else:
             stack += node.args[1:] if node.op == "where" else node.args
     return frozenset(found)
+
+
+def _is_of_places(node: Expr) -> bool:
+    """Whether a value is computed of places alone: where it is not whole, torch makes floats of its default type."""
+    if is_number(node):
+        return False
+    pending, places = [node], False
+    while pending:
+        part = pending.pop()
+        places = places or part.op == "arange"
+        if part.op == "arange" or is_number(part):
+            continue
+        if part.op == "sym" or is_index(part) or part.is_boolean:  # a choice has the dtype of a tensor
+            return False
+        pending += data_arguments(part)
+    return places
 
 
 def _flat(operands: Operands) -> Operands:
@@ -160,6 +184,8 @@ def _alone(operands: Operands) -> frozenset[Expr]:
 
 
 def _operand(operand: Expr | Total | Floated, names: Mapping[Expr, str | Code]) -> Code:
+    if isinstance(operand, Floated) and operand.of.op != "sym":
+        return code("torch.empty(())" if extent(operand.of) == SCALAR else "torch.empty(1)")
     if isinstance(operand, Floated):
         return code("rt.floated({0})", names[operand.of])
     if isinstance(operand, Total):

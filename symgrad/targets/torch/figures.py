@@ -10,7 +10,7 @@ from typing import Any
 from symgrad.accuracy.candidates import Choice
 from symgrad.accuracy.evaluate import FLOAT32, FLOAT64, Environment
 from symgrad.accuracy.machine import machine_form
-from symgrad.accuracy.measure import Judge
+from symgrad.accuracy.measure import ALLOWED, Judge
 from symgrad.compiler.operation import Variant
 from symgrad.compiler.workbench import Workbench
 from symgrad.differentiate.modes import is_tensor_op
@@ -94,7 +94,7 @@ def _rows(
     usable = [
         r
         for r in known
-        if not math.isinf(max(errors[r.index], doubles[r.index]))
+        if max(errors[r.index], doubles[r.index]) < (ALLOWED[FLOAT64] if r.far else math.inf)
         and r.index not in beside_roots
         and _leads_to(variant, layout, {**decisions, **points[r.index]})
     ]

@@ -1,10 +1,13 @@
 """Tensors of which torch makes floats in a formula as it is written, and not in the functions that stand in its place.
 
-`log(1 + exp(x))` is a float for a tensor of integers, and softplus refuses one. What is declared as integers is known
-when the code is written; other tensors are asked at the call.
+`log(1 + exp(x))` is a float for a tensor of integers, and softplus refuses one; `1 / (1 + exp(x))` is one for unsigned
+integers, of which `sigmoid(-x)` negates. What is declared as integers is known when the code is written; other tensors
+are asked at the call.
 """
 
 from __future__ import annotations
+
+from collections.abc import Collection
 
 from symgrad.analysis.integers import is_integer
 from symgrad.compiler.operation import Operation
@@ -18,15 +21,18 @@ _REDUCTIONS = frozenset({"softmax", "log_softmax", "norm"})
 
 
 def read_as_floats(operation: Operation) -> list[tuple[str, ...]]:
-    """Names of tensors of which one at least must be a float for a function that no formula of the spec names."""
+    """Names of tensors of which one at least must be a float for a function that no formula of the spec names, or for
+    what no formula calculates with whole numbers."""
     program = operation.program
-    named = {node.op for node in topological(*program.outputs.values())}
+    present = frozenset(topological(*program.outputs.values()))
+    named = {node.op for node in present}
     asked = {program.symbols[t.name] for t in program.spec.tensors if t.default is None and t.dtype == "float"}
     groups = (
         tuple(sorted(s.name for s in tensors))
         for _, variant in operation.variants()
         for node in topological(*variant.outputs.values())
-        if node.op not in named and (tensors := _whole_tensors(node)) and tensors <= asked
+        if (tensors := _calculated(node, present) or (_whole_tensors(node) if node.op not in named else frozenset()))
+        and tensors <= asked
     )
     return sorted(dict.fromkeys(groups))
 
@@ -37,6 +43,13 @@ def _whole_tensors(node: Expr) -> frozenset[Expr]:
         return frozenset()
     operands = [a for a in node.args if not a.is_static]
     return node.tensors if all(map(_may_be_whole, operands)) else frozenset()
+
+
+def _calculated(node: Expr, present: Collection[Expr]) -> frozenset[Expr]:
+    """The tensors of a function that makes floats of whole numbers that are calculated for it alone."""
+    operands = [a for a in node.args if not a.is_static]
+    new = node.op in FUNCTIONS and any(a.args and a not in present for a in operands)
+    return node.tensors if new and all(map(_may_be_whole, operands)) and not _may_be_whole(node) else frozenset()
 
 
 def _may_be_whole(value: Expr) -> bool:

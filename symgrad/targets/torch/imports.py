@@ -24,6 +24,7 @@ _OF_MODULES: tuple[tuple[Row, ...], ...] = (
         ("torch.nn", ("functional as F",)),
     ),
     (
+        (".", ("_extern",)),
         (".", ("_kernels as rtk",)),
         (".", ("_library",)),
         (".", ("_runtime as rt",)),

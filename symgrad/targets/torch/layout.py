@@ -133,9 +133,9 @@ class Layout:
             names.reserve(f"needs_{tensor.name}")
             names.reserve(f"tangent_{tensor.name}")
             names.reserve(f"grad_{tensor.name}")
-        # What starts with an underscore belongs to the plumbing.
-        arguments = {a: names.reserve(f"{a}_" if a.startswith("_") else a) for a in self.argument_names}
-        outputs = {o.name: names.reserve(f"{o.name}_" if o.name.startswith("_") else o.name) for o in spec.outputs}
+        # What starts with an underscore belongs to the plumbing; Python calls __x otherwise in each class.
+        arguments = {a: names.reserve(_own(a)) for a in self.argument_names}
+        outputs = {o.name: names.reserve(_own(o.name)) for o in spec.outputs}
         return names, arguments, outputs
 
     @property
@@ -283,7 +283,7 @@ class Layout:
     def multiplies(self) -> bool:
         """Whether there are products or convolutions, which autocast casts."""
         nodes = topological(*(form for v in self.variants for form in v.outputs.values()))
-        return any(map(_multiplies, nodes))
+        return any(map(wants_one_dtype, nodes))
 
     @cached_property
     def mixes(self) -> bool:
@@ -294,7 +294,7 @@ class Layout:
         """
         for variant in self.variants:
             present = _floats(*variant.formulas.values())
-            for product in filter(_multiplies, topological(*variant.formulas.values())):
+            for product in filter(wants_one_dtype, topological(*variant.formulas.values())):
                 several = any(len(_floats(a)) > 1 for a in product.args)
                 if several or _floats(product) != present or contracts_nothing(product):
                     return True
@@ -336,7 +336,11 @@ class Layout:
         return [t.name for t in self.spec.tensors if absent(t.name) in used]
 
 
-def _multiplies(node: Expr) -> bool:
+def _own(name: str) -> str:
+    return f"own{name}" if name.startswith("__") else f"{name}_" if name.startswith("_") else name
+
+
+def wants_one_dtype(node: Expr) -> bool:
     """Whether an operation wants operands of equal dtypes: a product or a convolution."""
     row = TENSOR_OPS.get(node.op)
     return row is not None and row.linear and not row.recompute

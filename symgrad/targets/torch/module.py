@@ -48,6 +48,7 @@ def render_module(operation: Operation, fused: Fused | None = None) -> Module:
     read |= {"torch"} if layout.spec.module is not None else set()
     read |= {"rtk"} if fused else set()
     read |= {"_library"} if layout.spec.options.library else set()
+    read |= {"_extern"} if layout.spec.extern is not None else set()
     read |= {"Literal"} if any(h.type == "str" and h.choices for h in layout.spec.hyperparameters) else set()
     context = {
         **{name: lines(program) for name, program in programs.items()},
@@ -67,7 +68,7 @@ def _context(layout: Layout, methods: Methods, fused: Fused | None) -> dict[str,
     return {
         "op": layout.spec.op,
         "name": layout.class_name,
-        "docstring": docs.module_docstring(layout, fused.note if fused else ""),
+        "docstring": docs.module_docstring(layout, fused.note if fused else _note(layout)),
         "class_docstring": docs.class_docstring(layout),
         "exported": ", ".join(f'"{n}"' for n in public.exported(layout)),
         "constants": [(name, repr(constant_value(node)), formula(node)) for node, name in layout.constants.items()],
@@ -84,9 +85,18 @@ def _context(layout: Layout, methods: Methods, fused: Fused | None) -> dict[str,
         ),
         "module": owner(layout),
         "operator": dispatch.operator(layout),
+        "extern": dispatch.extern(layout),
         "entry": dispatch.entry(layout, "_passes" if fused else ""),
         "definitions": fused.definitions if fused else (),
     }
+
+
+def _note(layout: Layout) -> str:
+    """What serves plain calls in place of what stands in the module."""
+    if layout.spec.extern is None:
+        return ""
+    named = [f"{method} by {path}" for method, path in layout.spec.extern.named.items()]
+    return f"Plain calls are served in {' and in '.join(named)}; the formula serves all others."
 
 
 def _results(layout: Layout) -> str:

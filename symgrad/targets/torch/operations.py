@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
+from math import lcm
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ from symgrad.lower.code import Code, Part, arguments, binary, code, constant, fi
 from symgrad.ops.tensors import TENSOR_OPS, Ref, is_number
 from symgrad.ops.tensors.extent import Dim, Extent
 from symgrad.ops.tensors.shapes import extent, shape_sources
+from symgrad.ops.tensors.sizes import terms
 
 if TYPE_CHECKING:
     from symgrad.targets.torch.printer import Printer
@@ -70,12 +72,12 @@ def _attributes(printer: Printer, node: Expr) -> list[ast.keyword]:
 
 
 def attribute(printer: Printer, value: object) -> Code:
-    """An attribute as code; a hyperparameter by its local name."""
+    """An attribute as code; a hyperparameter by its local name, and what is made of sizes as it is calculated."""
     if isinstance(value, Ref):
         return printer.local(value.name)
     if isinstance(value, tuple):
         return tuple_of([attribute(printer, v) for v in value])
-    return constant(value)
+    return _item(printer, value) if isinstance(value, Expr) else constant(value)
 
 
 # ------------------------------------------------------------------------------------------------ shapes
@@ -130,7 +132,32 @@ def _size(printer: Printer, dim: Dim) -> Code | None:
         if dim in known.dims:
             place = known.dims.index(dim)
             return code("{0}[{1}]", shape, place if known.exact else place - len(known.dims))
-    return None
+    if isinstance(dim, tuple) and dim[0] == "product":
+        sizes = [size for part in dim[1] if (size := _size(printer, part)) is not None]
+        return joined("*", sizes) if len(sizes) == len(dim[1]) else None
+    return _calculated_size(printer, dim) if isinstance(dim, tuple) and dim[0] == "linear" else None
+
+
+def _calculated_size(printer: Printer, dim: Dim) -> Code | None:
+    """What slices, joins and borders make of the sizes of declared dimensions."""
+    parts, rest = terms(dim)
+    denominator = lcm(rest.denominator, *(factor.denominator for factor in parts.values()))
+    total: Code | None = None
+    for part, factor in (*parts.items(), (1, rest)):
+        size, times = _size(printer, part), int(factor * denominator)
+        if size is None:
+            return None
+        if times and total is None:
+            total = _times(times, size, part)
+        elif times and total is not None:
+            total = binary("-" if times < 0 else "+", total, _times(abs(times), size, part))
+    return total if total is None or denominator == 1 else binary("//", total, constant(denominator))
+
+
+def _times(factor: int, size: Code, part: Dim) -> Code:
+    if part == 1:
+        return constant(factor)
+    return size if factor == 1 else binary("*", constant(factor), size)
 
 
 def _with_shapes(printer: Printer) -> list[tuple[Expr, Code]]:
@@ -151,8 +178,10 @@ def _shape_of_result(printer: Printer, node: Expr) -> Code:
     if node.op == "unsqueeze" and _known_shape(printer, node.args[0]):
         return code("{0}.shape", _indexed(_empty(printer, node.args[0]), node))
     # What is at hand is an argument by its shape, as the tensors are: an operand taken from outside would be data.
-    at_hand = frozenset(n for n in topological(node) if n is not node and not n.is_static and printer.is_local(n))
-    leaves = [n for n in topological(node, leaves=at_hand) if n in at_hand or (n.op == "sym" and n.tensors)]
+    at_hand = frozenset(n for n in topological(node) if n is not node and not is_number(n) and printer.is_local(n))
+    inside = topological(node, leaves=at_hand)
+    sized = [t for n in inside for _, value in n.attrs for size in _sizes_in(value) for t in size.tensors]
+    leaves = {n for n in inside if n in at_hand or (n.op == "sym" and n.tensors)} | set(sized)
     names = {
         n: own if isinstance(own := printer.names.get(n), str) else n.name
         for n in sorted(leaves, key=attrgetter("order"))
@@ -165,6 +194,12 @@ def _shape_of_result(printer: Printer, node: Expr) -> Code:
     body = printer.anew({**numbers, **called})(substitute(node, conditions))
     of_arguments = ast.Lambda(arguments([*names.values()]), body)
     return code("rt.shape_of({0}, {1})", of_arguments, [print_shape(printer, n) for n in names])
+
+
+def _sizes_in(attribute: object) -> list[Expr]:
+    """What an attribute calculates of sizes."""
+    values = attribute if isinstance(attribute, tuple) else (attribute,)
+    return [v for v in values if isinstance(v, Expr)]
 
 
 def _empty(printer: Printer, value: Expr) -> Code:
@@ -412,7 +447,16 @@ def _conv_slope(printer: Printer, node: Expr) -> Code:
     return code(f"rt.{node.op}({{0}})", [*parts, *_attributes(printer, node)])
 
 
+def _again(printer: Printer, node: Expr) -> Code:
+    """A call of the operation itself, where what is printed may be differentiated; else the formula."""
+    if not printer.differentiable:
+        return printer(node.args[0])
+    results = code("_call({0})", list(map(printer, node.args[1:])))
+    return results if node["place"] < 0 else code("{0}[{1}]", results, node["place"])
+
+
 SPECIAL: dict[str, Callable[[Printer, Expr], Code]] = {
+    "again": _again,
     "expand": _expand,
     "sum_to": _sum_to,
     "conform": _conform,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import product
 from typing import Any, TypeAlias
 
 from symgrad.accuracy.cost import is_product
 from symgrad.accuracy.evaluate import exact
+from symgrad.accuracy.sampling import some_of
 from symgrad.analysis.places import places
 from symgrad.compiler.operation import Variant
 from symgrad.compiler.workbench import hyperparameter_values
@@ -18,7 +18,8 @@ from symgrad.ir.expr import Expr
 from symgrad.ir.traversal import topological
 from symgrad.ops.tensors import TENSOR_OPS
 from symgrad.ops.tensors.extent import Extent, broadcast, extent
-from symgrad.parse.fitting import Fitting, sizes
+from symgrad.ops.tensors.row import is_size
+from symgrad.parse.fitting import Fitting, sizes, with_sizes
 from symgrad.spec import Spec
 from symgrad.spec.model import Hyperparameter, Tensor
 from symgrad.targets.torch.dtypes import floated_in
@@ -38,6 +39,8 @@ __all__ = [
 Shape: TypeAlias = "tuple[int, ...] | None"
 Shapes: TypeAlias = "tuple[Shape, ...]"
 
+_MOST_COMBINED = 1024
+_MOST_BRANCHING = 128  # combinations of those that the formulas branch on
 _MOST_SETTINGS = 6
 _LARGEST = 20_000  # elements of a tensor
 _SIZES = (3, 2, 4, 3, 2, 5)
@@ -61,17 +64,16 @@ def settings(layout: Layout, every: bool = False) -> list[tuple[Any, ...]]:
     spec = layout.spec
     attributes = _attributes(layout)
     values = [_values(spec, h, h.name in attributes) for h in spec.hyperparameters]
-    combinations = list(product(*values))
     if every:
-        return combinations
-    found = combinations if len(combinations) <= _MOST_SETTINGS else _thinned(spec, values)
+        return some_of(values, _MOST_COMBINED)
+    few = math.prod(map(len, values)) <= _MOST_SETTINGS
+    found = some_of(values, _MOST_SETTINGS) if few else _thinned(spec, values)
     return [f for f in found if _is_regular(layout, f)] or found[:1]
 
 
 def _thinned(spec: Spec, values: Sequence[list[Any]]) -> list[tuple[Any, ...]]:
-    branching = list(
-        product(*(v for h, v in zip(spec.hyperparameters, values, strict=True) if h.type in ("bool", "str")))
-    )
+    own = [v for h, v in zip(spec.hyperparameters, values, strict=True) if h.type in ("bool", "str")]
+    branching = some_of(own, _MOST_BRANCHING)
     count = max(len(branching), *(len(v) for v in values))
     found = []
     for k in range(count):
@@ -159,7 +161,7 @@ def shapes(layout: Layout) -> tuple[list[Shapes], list[Shapes]]:
         for s, of in sized
         if not any(_is_narrow(r, of) for r in roots) and not any(_is_clamped_apart(n, of) for n in nodes)
     ] or found[:1]
-    found = [s for s in found if _has_places(layout, s)] or found[:1]
+    found = [s for s in found if _has_places(layout, s) and _has_value(layout, nodes, s)] or found[:1]
     empty = [s for s in empty if _has_places(layout, s)]
     optional = [i for i, t in enumerate(spec.tensors) if t.default is not None]
     for i in optional:
@@ -178,6 +180,17 @@ def _has_places(layout: Layout, shapes: Shapes) -> bool:
     return all(drawn[s] <= bound.get(d, math.inf) for s, dims in named.items() for d in dims if isinstance(d, str))
 
 
+def _has_value(layout: Layout, nodes: Iterable[Expr], shapes: Shapes) -> bool:
+    """Whether what formulas make of sizes alone is a number: `1 / (C - 1)` is none where C is 1."""
+    tensors = [layout.symbol(t.name) for t in layout.spec.tensors]
+    told = {s: shape for s, shape in zip(tensors, shapes, strict=True) if shape is not None}
+    own = zip(layout.spec.hyperparameters, settings(layout)[0], strict=True)
+    values = {layout.symbol(h.name): value for h, value in own}
+    sized = [with_sizes(n, told) for n in nodes if is_size(n) and n.args and not n.is_boolean]
+    known = [n for n in sized if n.symbols <= values.keys()]
+    return not known or all(math.isfinite(v) for v in exact(known, values, 53))
+
+
 def _is_narrow(root: Expr, shapes: Mapping[Expr, Shape]) -> bool:
     """Whether integers that are made floats decide a dtype somewhere, which then is not that of gradcheck."""
     floats = [s for s in root.tensors if s["kind"] == "tensor"]
@@ -193,8 +206,9 @@ def _is_clamped_apart(node: Expr, shapes: Mapping[Expr, Shape]) -> bool:
 
 
 def _wants_several(node: Expr) -> bool:
-    """Whether a value is undefined for one element: a variance, or a quotient by what vanishes then."""
-    if node.op == "pow" and (exponent := node.args[1].number) is not None and exponent < 0:
+    """Whether a value or its slope is undefined for one element: a variance, a root of what vanishes then, a quotient
+    by it."""
+    if node.op == "pow" and (exponent := node.args[1].number) is not None and exponent < 1:
         return _vanishes(node.args[0])
     return node.op == "var" and node["correction"] != 0
 
@@ -208,7 +222,7 @@ def _vanishes(node: Expr) -> bool:
         return any(map(_vanishes, node.args))
     if node.op in TENSOR_OPS and TENSOR_OPS[node.op].cost == 0:  # a view
         return _vanishes(node.args[0])
-    return node.op in ("pow", "sum", "mean", "norm", "abs") and _vanishes(node.args[0])
+    return node.op == "var" or (node.op in ("pow", "sum", "mean", "norm", "abs") and _vanishes(node.args[0]))
 
 
 def _fitting(layout: Layout, found: list[Shapes]) -> list[Shapes]:

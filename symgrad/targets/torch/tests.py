@@ -31,7 +31,7 @@ from symgrad.targets.torch.composite import composite
 from symgrad.targets.torch.dtypes import floated_in, is_choice_of_numbers, promoted
 from symgrad.targets.torch.figures import figures
 from symgrad.targets.torch.imports import test_imports
-from symgrad.targets.torch.layout import Layout
+from symgrad.targets.torch.layout import Layout, wants_one_dtype
 from symgrad.targets.torch.methods import keepers
 from symgrad.targets.torch.owner import facts_to_test
 from symgrad.targets.torch.printer import Printer
@@ -41,9 +41,6 @@ from symgrad.targets.torch.special import in_domain, special
 __all__ = ["render_test"]
 
 _OF_FLOATS = frozenset(row.name for row in FUNCTIONS.values() if row.of_floats)
-_ONE_DTYPE = frozenset(
-    {"matmul", "einsum", "conv1d", "conv2d", "conv3d"}
-)  # which torch refuses of tensors of different types
 _TAKEN = frozenset({"torch", "math", "F", "Any", "Accuracy", "FunctionTests", "Input", "collections", "functools"})
 _FAILS = {"maximum": "le", "minimum": "ge"}  # how a tensor compares with the bound that is chosen in its place
 _NOTES = {"jit = False": "  # torch.jit.load reads no such names"}
@@ -73,6 +70,7 @@ class _Facts:
         self.settings = samples.settings(layout)
         self.shapes, self.empty = samples.shapes(layout)
         self.formulas = [f for v in layout.variants for f in v.formulas.values()]
+        self.figures = figures(layout)
         self.nodes = topological(*self.formulas)
         self.pointwise = not any(map(is_tensor_op, self.nodes))
         self.broadcasting = self.pointwise and all(t.shape is None for t in self.spec.tensors)
@@ -81,7 +79,7 @@ class _Facts:
         """All variables of the template."""
         layout, spec = self.layout, self.spec
         rule = self._rule() if any(v.overrides for v in layout.variants) else ()
-        bodies, facts, accuracy = (composite(layout), self._guarded(), rule), list(self._facts()), figures(layout)
+        bodies, facts, accuracy = (composite(layout), self._guarded(), rule), list(self._facts()), self.figures
         read = reads([*facts, *(statement for body in bodies for statement in body)])
         return {
             **dict(zip(("composite", "guarded", "rule"), map(lines, bodies), strict=True)),
@@ -160,6 +158,8 @@ class _Facts:
         if names:
             rows = [dict(zip(names, values, strict=True)) for values in self.settings]
             yield "settings", constant(rows)
+        if renamed := {h: self.layout.arguments[h] for h in names if self.layout.arguments[h] != h}:
+            yield "renamed", constant(renamed)
         if refused := samples.refused(spec):
             yield "refused", tuple_of([code(f"({{0}}, {value}, {error})", constant(n)) for n, value, error in refused])
         if bad := samples.bad_shapes(spec, first):
@@ -167,7 +167,7 @@ class _Facts:
         if self._takes_numbers() and (numbers := self._numbers()):
             yield "numbers", constant(numbers)
         ones = [_ones(t.shape) for t in spec.tensors]
-        if any(own != (16,) for own in ones) and self.pointwise:
+        if any(own != (16,) for own in ones) and (self.pointwise or self.figures):
             yield "ones_shapes", constant(ones)
 
     def _results(self) -> Iterator[tuple[str, Code]]:
@@ -178,7 +178,7 @@ class _Facts:
             yield "fixed", constant(fixed)
         if not self.pointwise:
             yield "pointwise", constant(False)
-        if any(n.op in _ONE_DTYPE for n in self.nodes):
+        if any(map(wants_one_dtype, self.nodes)):
             yield "mixes", constant(False)
         wide = layout.wide_values or layout.wide_slopes
         if wide and any(map(floated_in, self.formulas)):
@@ -198,14 +198,17 @@ class _Facts:
         residuals = [self._residuals(samples.variant_at(layout, values)) for values in self.settings]
         same = all(r == residuals[0] for r in residuals)
         yield "residuals", constant(residuals[0] if same else residuals)
-        if self.kept:
-            yield "kernel_residuals", constant(self.kept)
+        extern = len(spec.tensors) if spec.extern is not None and spec.extern.backward else 0
+        if most := max(self.kept, extern):
+            yield "kernel_residuals", constant(most)
         if overridden := [t.name for t in spec.tensors if any(t.name in v.overrides for v in layout.variants)]:
             yield "overridden", constant(overridden)
             if dispatch.is_nonlinear(layout):
                 yield "linear", constant(False)
         if not spec.options.double_backward:
             yield "double_backward", constant(False)
+        if any(n.op == "detach" for n in self.nodes):
+            yield "detached", constant(True)
 
     def _owner(self) -> Iterator[tuple[str, Code]]:
         facts = facts_to_test(self.layout, self.shapes[0], self.settings[0])

@@ -87,6 +87,21 @@ def test_a_determinant_has_its_gradient_at_singular_matrices(matrix: list[list[f
     torch.testing.assert_close(pushed, right.sum(), rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.parametrize("rank", [0, 1, 2, 3])
+def test_derivatives_of_a_determinant_of_any_rank_are_those_of_its_polynomial(rank: int) -> None:
+    """Of products no pivot is exactly zero: what is as small as an error of rounding must cancel."""
+    op = compiled_text("{op: f, tensors: {x: {shape: [n, n]}}, outputs: {y: det(x)}}")
+    torch.manual_seed(0)
+    x = (rand(3, rank) @ rand(rank, 3)).requires_grad_()
+    pushed, found = rand(3, 3), []
+    for function in (op.function, lambda x: (x[0] * torch.linalg.cross(x[1], x[2])).sum()):
+        (slope,) = torch.autograd.grad(function(x), x, create_graph=True)
+        (second,) = torch.autograd.grad((slope * pushed).sum(), x)
+        forward = torch.func.jvp(torch.func.grad(function), (x.detach(),), (pushed,))[1]
+        found.append((slope.detach(), second, forward))
+    torch.testing.assert_close(*found, rtol=1e-11, atol=1e-11)
+
+
 def test_forward_mode_over_forward_mode_is_right_where_torchs_determinant_is_not() -> None:
     op = compiled_text("{op: f, tensors: {x: {shape: [n, n]}}, outputs: {y: det(x)}}")
     torch.manual_seed(0)
@@ -96,3 +111,20 @@ def test_forward_mode_over_forward_mode_is_right_where_torchs_determinant_is_not
     right[0, 1, 1, 0] = right[1, 0, 0, 1] = -1
     torch.testing.assert_close(torch.func.jacfwd(torch.func.jacfwd(op.function))(x), right)
     torch.testing.assert_close(torch.func.jacfwd(torch.func.jacfwd(rt.det))(x), right)
+
+
+def test_tangents_of_solutions_are_right_under_two_levels_of_vmap() -> None:
+    """Those of torch.linalg.solve are not (2.13): its hessian over a batch is off by orders of magnitude."""
+    op = compiled_text("{op: f, tensors: {a: {shape: [n, n]}, b: {shape: [n, k]}}, outputs: {y: 'solve(a, b)**2'}}")
+    torch.manual_seed(0)
+    a, b = rand(3, 3, 3) + 3 * torch.eye(3), rand(3, 3, 2)
+    right, found, forward = (
+        torch.func.vmap(mode(lambda a, b, f=f: f(a, b).sum(), argnums=(0, 1)))(a, b)
+        for f, mode in (
+            (lambda a, b: (torch.linalg.inv(a) @ b) ** 2, torch.func.hessian),
+            (op.function, torch.func.hessian),
+            (op.function, lambda f, argnums: torch.func.jacfwd(torch.func.jacfwd(f, argnums), argnums)),
+        )
+    )
+    torch.testing.assert_close(found, right, rtol=1e-9, atol=1e-9)
+    torch.testing.assert_close(forward, right, rtol=1e-9, atol=1e-9)

@@ -296,3 +296,16 @@ def test_close_points_far_from_zero_keep_their_distance_and_equal_ones_have_a_gr
     (slope,) = torch.autograd.grad(y.sum(), x, create_graph=True)
     assert slope.tolist() == [[-1.0, 0.0], [1.0, 0.0]]
     assert torch.autograd.grad(slope.sum(), x)[0].isfinite().all()
+
+
+def test_gradients_of_vectors_in_products_are_accumulated_wide() -> None:
+    """A sum of products that are rounded first is off by their roundings, and overflows where the sum does not."""
+    item = compiled_text("{op: f, tensors: {x: {shape: [B, N]}, v: {shape: [N]}}, outputs: {y: 'x @ v'}}")
+    torch.manual_seed(0)
+    x, v = torch.randn(512, 6).bfloat16(), torch.randn(6).bfloat16().requires_grad_()
+    (found,) = torch.autograd.grad(item.function(x, v).sum(), v)
+    torch.testing.assert_close(found, x.double().sum(0).bfloat16())
+    x, v = (100 * x[:256]).half().repeat_interleave(2, 0), v.detach().half().requires_grad_()
+    cotangent = torch.tensor([1000.0, -1000.0]).half().repeat(256)
+    (found,) = torch.autograd.grad(item.function(x, v), v, cotangent)
+    torch.testing.assert_close(found, torch.zeros_like(v))

@@ -46,6 +46,52 @@ def test_a_mask_is_kept_as_a_mask(tmp_path: Path) -> None:
     assert sorted(str(a.dtype) for a in residuals(lambda x: lin(x, w), x)) == ["bool", "float32"]  # and the weight
 
 
+def test_a_sign_is_kept_in_a_byte(tmp_path: Path) -> None:
+    text = spec("far", "tensors: {p: , q: {grad: false}}\noutputs: {y: abs(p - q)}\n")
+    far = imported(text, "jax", tmp_path).far
+    p, q = jnp.array([1.0, 2.0, 5.0, jnp.nan]), jnp.array([2.0, 2.0, 1.0, 0.0])
+    assert [str(a.dtype) for a in residuals(lambda p: far(p, q), p)] == ["int8"]
+    np.testing.assert_array_equal(jax.grad(lambda p: far(p, q).sum())(p), [-1, 0, 1, 0])  # as in PyTorch
+
+
+def hlo(function: Any, *arguments: Any) -> str:
+    """What XLA compiles of value and gradient."""
+    step = jax.jit(jax.value_and_grad(lambda *a: function(*a).sum()))
+    text: str = step.lower(*arguments).as_text()
+    return text
+
+
+def test_a_rule_that_computes_again_only_other_shapes_has_no_barrier(tmp_path: Path) -> None:
+    light = spec("film", "tensors: {x: {shape: [N, C, L]}, g: {shape: [C]}}\noutputs: {y: 'x * g[:, None]'}\n")
+    heavy = spec("waves", "tensors: {x: }\noutputs: {y: sin(x)}\n")
+    x = jnp.ones((2, 3, 4))
+    assert "optimization_barrier" not in hlo(imported(light, "jax", tmp_path).film, x, jnp.ones(3))
+    assert "optimization_barrier" in hlo(imported(heavy, "jax", tmp_path).waves, x)
+
+
+def test_values_in_order_and_their_derivative_are_sorted_once(tmp_path: Path) -> None:
+    ordered = imported(spec("f", "tensors: {x: }\noutputs: {y: 'sort(x, dim=-1).values'}\n"), "jax", tmp_path).f
+    x = jnp.array([[3.0, 1.0, 2.0]])
+    compiled = jax.jit(jax.value_and_grad(lambda x: (ordered(x) * jnp.arange(3.0)).sum())).lower(x).compile()
+    assert compiled.as_text().count(" sort(") == 1
+
+
+def test_an_exponent_of_0_reads_nothing(tmp_path: Path) -> None:
+    power = imported(spec("f", "tensors: {x: }\nhyperparameters: {n: 2}\noutputs: {y: x**n}\n"), "jax", tmp_path).f
+    assert residuals(lambda x: power(x, n=1), jnp.ones(4)) == []
+
+
+def test_the_derivative_of_a_logarithm_of_sums_is_right_for_large_products(tmp_path: Path) -> None:
+    text = spec(
+        "f",
+        "tensors: {q: {shape: [N, D]}, k: {shape: [N, D]}}\noutputs: {y: 'sum(logsumexp(q @ k.T / 0.1, dim=-1))'}\n",
+    )
+    f = imported(text, "jax", tmp_path).f
+    q = jnp.array([[-68.2, 81.0], [50.1, 19.2], [-11.7, -42.6]])
+    k = jnp.array([[17.7, -78.8], [4.73, 88.3], [-8.19, 75.3]])
+    np.testing.assert_allclose(jax.jit(jax.grad(f))(q, k), [[47.3, 883], [47.3, 883], [177, -788]], rtol=1e-5)
+
+
 def test_an_intermediate_stands_for_two_inputs(tmp_path: Path) -> None:
     l1 = imported(L1, "jax", tmp_path).l1
     x, t = jnp.arange(4.0), jnp.ones(4)

@@ -174,6 +174,15 @@ def test_special_functions_and_their_derivatives_are_accurate(
                 assert abs(ours.item() - theirs) <= allowed, (x, ours.item(), theirs)
 
 
+@pytest.mark.parametrize("name", ["erfc", "erfcx", "log_ndtr"])
+def test_special_functions_and_their_derivatives_are_numbers_at_every_size(name: str) -> None:
+    sizes = np.concatenate([np.linspace(0, 300, 3001), np.geomspace(300, 1e38, 300)]).astype("float32")
+    x = mx.array(np.concatenate([-sizes, sizes]))
+    function = getattr(rt, name)
+    assert not mx.isnan(function(x)).any()
+    assert not mx.isnan(mx.grad(lambda x: function(x).sum())(x)).any()
+
+
 def test_functions_of_two_arguments_at_their_corners() -> None:
     big = mx.array([3e30, 0.0])
     close(rt.hypot(big, mx.array([4e30, 0.0])) / 1e30, [5, 0])

@@ -9,7 +9,7 @@ import torch
 from compiled import compiled_text
 
 from benchmarks.search.draw import Drawn
-from benchmarks.search.hold import Made
+from benchmarks.search.made import Made
 from symgrad.ops.functions import BY_AUTOGRAD
 
 _NAMES = sorted(name.removesuffix("_by_autograd") for name in {row.name for row in BY_AUTOGRAD.values()})

@@ -234,3 +234,23 @@ def test_a_comparison_with_itself_finds_what_is_no_number(formula: str) -> None:
     y = item.function(x)
     assert y.tolist() == [0, 9]
     assert torch.autograd.grad(y.sum(), x)[0].tolist() == [0, 6]
+
+
+@pytest.mark.parametrize(
+    "formula",
+    [
+        "x * sqrt(arange(D))",
+        "x / (arange(D) + 1)",
+        "sum(x / (arange(D) + 1), dim=1)",
+        "x + 1 / (arange(D) + 1)",
+        "x * arange(D)",
+        "x + eye(N)[:, :1]",
+        "mean(x * 0.5**arange(D))",
+        "x * 0.5**arange(D)[0]",
+    ],
+)
+def test_functions_of_places_have_their_part_in_the_dtype(formula: str) -> None:
+    item = compiled_text(f"{{op: f, tensors: {{x: {{shape: [N, D]}}}}, outputs: {{y: '{formula}'}}}}")
+    for dtype in (torch.float16, torch.float64):
+        x = torch.ones(3, 2, dtype=dtype)
+        assert item.function(x).dtype == item.composite(x).dtype

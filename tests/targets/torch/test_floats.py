@@ -64,3 +64,11 @@ def test_what_is_overwritten_is_not_promoted() -> None:
     operation = compiled_text("op: u\ntensors: {x: }\noutputs: {z: log(1 + exp(x))}\noptions: {inplace: x}\n")
     with pytest.raises((RuntimeError, NotImplementedError)):
         operation.module.u_(WHOLE.clone())
+
+
+@pytest.mark.parametrize("kind", [torch.uint8, torch.bool, torch.int64])
+@pytest.mark.parametrize("formula", ["x / (1 + exp(y))", "asinh(x / (1 + exp(y)))"])
+def test_what_stands_for_a_formula_negates_no_unsigned_integers(formula: str, kind: torch.dtype) -> None:
+    operation = compiled_text(f"op: u\ntensors: {{x: , y: }}\noutputs: {{z: '{formula}'}}\n")
+    x, y = torch.tensor([1, 2, 0, 3], dtype=kind), torch.tensor([1, 2, 0, 3], dtype=kind)
+    torch.testing.assert_close(operation.function(x, y), operation.composite(x, y), rtol=1e-5, atol=1e-6)

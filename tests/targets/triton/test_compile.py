@@ -9,6 +9,7 @@ import pytest
 import torch
 from fused import all_written
 from fused_specs import BELL, CHANNEL, GATE, LOSS, NORM, ROWS
+from nightly import sampled
 from processes import process
 
 pytest.importorskip("triton")
@@ -49,7 +50,7 @@ DTYPES = [(*CASES[k], dtype) for k in (0, 7) for dtype in (torch.float64, torch.
 
 
 @pytest.mark.parametrize(
-    ("op", "shapes", "settings", "dtype"), [*((*case, torch.float32) for case in CASES), *DTYPES], ids=str
+    ("op", "shapes", "settings", "dtype"), sampled([*((*case, torch.float32) for case in CASES), *DTYPES], 4), ids=str
 )
 def test_passes_compile_without_approximations_and_atomic_operations(compiled, op, shapes, settings, dtype):
     found = compiled(op, [torch.rand(s).to(dtype) for s in shapes], settings)
@@ -60,7 +61,7 @@ def test_passes_compile_without_approximations_and_atomic_operations(compiled, o
         assert dtype == torch.float64 or op not in ("gate", "norm", "layer", "peak") or "fma.rn.f64" not in text
 
 
-@pytest.mark.parametrize(("op", "shapes", "settings"), [CASES[k] for k in (1, 3, 4, 5, 8, 11)], ids=str)
+@pytest.mark.parametrize(("op", "shapes", "settings"), sampled([CASES[k] for k in (1, 3, 4, 5, 8, 11)], 3), ids=str)
 def test_passes_of_forward_mode_and_second_derivatives(compiled, op, shapes, settings):
     found = compiled(op, [torch.rand(s) for s in shapes], settings, None, ptx.derivatives)
     assert {name.partition("_")[0] for name in found} == {"forward", "backward", "jvp", "second"}

@@ -6,9 +6,11 @@ import ast
 import math
 import re
 from fractions import Fraction
+from itertools import product
 
 import pytest
 import torch
+from nightly import sampled
 from processes import process
 
 from symgrad.accuracy.evaluate import exact
@@ -167,8 +169,7 @@ APPROXIMATE = re.compile(r"\b(?:sin|cos|tanh|lg2|sqrt|rsqrt|rcp|div|ex2)\.(?:app
 NEVER = re.compile(r"(?:sin|cos|tanh)\.approx|div\.full")
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
-@pytest.mark.parametrize("name", EXPRESSIONS)
+@pytest.mark.parametrize(("name", "dtype"), sampled(product(EXPRESSIONS, (torch.float32, torch.float64)), 9), ids=str)
 def test_the_compiler_takes_it(compile_, path, name: str, dtype: torch.dtype) -> None:
     text = compile_(ptx.of_kernel, path, f"run_{name}", dtype, len(arguments(name, dtype)) + 1)
     assert not NEVER.findall(text)

@@ -120,8 +120,7 @@ class Operation(Generic[Result]):
 
     Forward and reverse mode come from one rule by ``tangents``, and reverse mode alone from one by
     ``gradients``. ``recompute`` says what reverse mode computes again: all that the rule does not mark,
-    nothing, or only what was ``widened``. A rule of that kind is linear in what it keeps, and what is
-    computed again costs a pass over memory.
+    nothing, or only what was ``widened`` or broadcast, which costs no pass over memory.
     """
 
     def __init__(self, value: Callable[..., Result], hyperparameters: int, recompute: Recompute) -> None:
@@ -150,18 +149,19 @@ class Operation(Generic[Result]):
             given = tuple(None if isinstance(t, SymbolicZero) else t for t in pushed)
             if all(t is None for t in given):
                 return outputs, _totals(outputs, None)
-            read = tuple_of(outputs)
-            keeps_all = self._recompute == "nothing" or (self._recompute == "widened" and _alike(*primals, *read))
-            return outputs, _totals(outputs, (rule if keeps_all else again)(primals, read, given, *values))
+            return outputs, _totals(outputs, again(primals, tuple_of(outputs), given, *values))
 
         self._ruled.defjvp(jvp, symbolic_zeros=True)
         self._compiled = jax.jit(self._ruled, static_argnums=self._static)
         return rule
 
     def _checkpointed(self, rule: Callable[..., Tangents]) -> Callable[..., Tangents]:
+        if self._recompute == "nothing":
+            return rule
+        apart = self._recompute == "all"  # behind a barrier, or XLA would keep it after all
         policy = jax.checkpoint_policies.save_only_these_names(_RESIDUAL)
         static = tuple(range(3, 3 + len(self._static)))
-        made: Callable[..., Tangents] = jax.checkpoint(rule, policy=policy, static_argnums=static)
+        made: Callable[..., Tangents] = jax.checkpoint(rule, prevent_cse=apart, policy=policy, static_argnums=static)
         return made
 
     def gradients(self, *, primals: Sequence[int], outputs: Sequence[int]) -> Callable[[Pull], Pull]:
@@ -197,12 +197,6 @@ class Operation(Generic[Result]):
         return take
 
 
-def _alike(*arrays: Any) -> bool:
-    """Whether all arrays of floats have one shape and one dtype, of 32 bits or more."""
-    floats = [a for a in arrays if a is not None and jnp.issubdtype(a.dtype, jnp.floating)]
-    return len({(a.shape, a.dtype) for a in floats}) == 1 and floats[0].dtype.itemsize >= 4
-
-
 def operation(
     *, hyperparameters: int = 0, recompute: Recompute = "all"
 ) -> Callable[[Callable[..., Result]], Operation[Result]]:
@@ -210,9 +204,12 @@ def operation(
     return lambda value: Operation(value, hyperparameters, recompute)
 
 
-def keep(value: Array) -> Array:
-    """Mark a value that reverse mode keeps, beside the inputs and outputs that the rule reads."""
-    kept: Array = _named(value, _RESIDUAL)
+def keep(value: Array, dtype: Any = None) -> Array:
+    """Mark a value that reverse mode keeps, beside the inputs and outputs that the rule reads.
+
+    A dtype is what it is kept in, if that is another.
+    """
+    kept: Array = _named(value.astype(dtype or value.dtype), _RESIDUAL).astype(value.dtype)
     return kept
 
 
@@ -225,11 +222,25 @@ def _totals(outputs: Any, terms: Tangents | None) -> Any:
 
 def _total(output: Array, terms: Sequence[Array]) -> Any:
     if not jnp.issubdtype(output.dtype, jnp.floating):
-        return np.zeros(output.shape, jax.dtypes.float0)
+        return SymbolicZero(jax.typeof(output).to_tangent_aval())
     if not terms:
-        return jnp.zeros_like(output)
+        return _placed(jnp.zeros_like(output), _axes(output))
     found = functools.reduce(jnp.add, terms)
-    return jnp.broadcast_to(found, output.shape).astype(output.dtype)
+    return _placed(jnp.broadcast_to(found, output.shape).astype(output.dtype), _axes(output))
+
+
+def _axes(value: Any) -> frozenset[str]:
+    """Return the axes of a mesh along which a value differs from device to device, inside ``shard_map``."""
+    of: Any = jax.typeof(value)
+    kind = getattr(of, "manual_axis_type", None)  # JAX 0.10; before it said so itself
+    found: frozenset[str] = getattr(of, "vma", frozenset()) if kind is None else kind.varying
+    return found
+
+
+def _placed(value: Any, axes: frozenset[str]) -> Any:
+    """Let a value differ along the axes of what it is a tangent or gradient of."""
+    missing = axes - _axes(value)
+    return jax.lax.pcast(value, tuple(missing), to="varying") if missing else value
 
 
 @jax.tree_util.register_static
@@ -237,17 +248,18 @@ class Like:
     """The shape and dtype of an argument, for its gradient; no data."""
 
     def __init__(self, value: Array) -> None:
-        self.shape, self.dtype = value.shape, value.dtype
+        self.shape, self.dtype, self.axes = value.shape, value.dtype, _axes(value)
 
     def __hash__(self) -> int:
-        return hash((self.shape, self.dtype))
+        return hash((self.shape, self.dtype, self.axes))
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Like) and (self.shape, self.dtype) == (other.shape, other.dtype)
+        return isinstance(other, Like) and vars(self) == vars(other)
 
     def __call__(self, gradient: Any) -> Array:
         """Sum what was broadcast, then round."""
-        return conform(jnp.asarray(gradient), self.shape).astype(self.dtype)
+        found: Array = _placed(conform(jnp.asarray(gradient), self.shape).astype(self.dtype), self.axes)
+        return found
 
 
 # ------------------------------------------------------------------------------------------ shapes
@@ -318,6 +330,11 @@ def clamp(x: Array, low: Any, high: Any) -> Array:
     return x if high is None else jnp.where(x > high, high, x)
 
 
+def power(x: Array, exponent: float) -> Array:
+    """Return a power of ``x``, which is not read where the exponent is 0."""
+    return jnp.ones_like(x) if exponent == 0 else x**exponent
+
+
 def finite(x: Array) -> Array:
     """Return ``x`` with 1e30 in place of an infinity: a limit is reached there."""
     return jnp.nan_to_num(x, nan=jnp.nan, posinf=1e30, neginf=-1e30)
@@ -345,6 +362,17 @@ def extremum(argument: Callable[..., Array], x: Array, axis: int, keepdims: bool
     """Return the extremum along ``axis``, whose derivative goes to one element."""
     found = jnp.take_along_axis(x, argument(x, axis=axis, keepdims=True), axis=axis)
     return found if keepdims else jnp.squeeze(found, axis)
+
+
+def sort(x: Array, axis: int = -1, descending: bool = False, stable: bool = True) -> Array:
+    """Return the elements along ``axis`` in order.
+
+    They are taken from where they are, so that XLA sorts once for them and for their derivative; of two
+    sorts for values and for places it makes different ones.
+    """
+    if not x.ndim:
+        return x
+    return jnp.take_along_axis(x, jnp.argsort(x, axis=axis, descending=descending, stable=stable), axis=axis)
 
 
 def middle(x: Array, axis: int, keepdims: bool = False) -> Array:
@@ -463,7 +491,10 @@ def segment_extremum(extremum: Callable[..., Array], x: Array, index: Array, siz
 # ------------------------------------------------------------------------------------------ products
 def _transposed(function: Callable[[Array], Array], shape: Sequence[int], grad: Array) -> Array:
     """Return the transposed of a linear function, of an array of ``shape``, at ``grad``."""
-    (found,) = jax.linear_transpose(function, _struct(tuple(shape), grad.dtype))(grad)
+    like: Any = _struct(tuple(shape), grad.dtype)
+    if _axes(grad):
+        like = _placed(jnp.zeros(shape, grad.dtype), _axes(grad))
+    (found,) = jax.linear_transpose(function, like)(grad)
     transposed: Array = found
     return transposed
 

@@ -88,11 +88,15 @@ class Backward(Common):
             }
             there = {value: known for value, known in scope.known.items() if value not in later}
             targets = [Target(known_name(scope, s.value), s.value) for s in group]
-            body = statements(
-                targets, replace(scope, known=there, partly={}), self.layout.printing_derivatives, fused=True
-            )
+            wanted = frozenset(readers)
+            partly = {v: c for v, c in scope.partly.items() if v not in later and not (wanted and wanted <= c)}
+            own = replace(scope, known=there, partly=partly)
+            body = statements(targets, own, self.layout.printing_derivatives, fused=True)
             needed = [any_of([r.code for r in readers])] if readers else []
-            program.append(If(all_of([*needed, missing(targets[0].name).code]), body))
+            # What is an output as well is there where forward returned no residuals.
+            outputs = frozenset(variant.outputs.values())
+            told = next((t for t, s in zip(targets, group, strict=True) if s.value not in outputs), targets[0])
+            program.append(If(all_of([*needed, missing(told.name).code]), body))
         return tuple(program)
 
     def _materialised(self, variant: Variant) -> Program:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
+from itertools import islice
 from typing import TypeAlias
 
+from symgrad.accuracy.machine import machine
 from symgrad.compiler.operation import Body, Variant, leaves
 from symgrad.ir import expr as ex
 from symgrad.ir.branches import absent
@@ -251,6 +253,12 @@ def keepers(saved: Saved, variant: Variant, layout: Layout) -> list[str]:
 
 
 def readers(value: Expr, variant: Variant, layout: Layout, saved: Sequence[Saved]) -> list[str]:
-    """The tensors whose gradients read a value, where the `saved` ones are at hand."""
-    kept = frozenset(s.value for s in saved)
-    return [t for t in layout.differentiable if value in read_by(variant.gradients_of(t), kept)]
+    """The tensors whose gradients read a value, where the `saved` ones are at hand.
+
+    It is asked of the machine form, in which a part of a product may be a value.
+    """
+    gradients = {t: list(variant.gradients_of(t)) for t in layout.differentiable}
+    kept, forms = [s.value for s in saved], [g for own in gradients.values() for g in own]
+    lowered = iter(machine([value, *kept, *forms]))
+    one, at_hand = next(lowered), frozenset(islice(lowered, len(kept)))
+    return [t for t, own in gradients.items() if one in read_by(list(islice(lowered, len(own))), at_hand)]

@@ -124,6 +124,8 @@ class Forward(Common):
                 value = cast(value, formula, names)
             if spread or form.is_static or any(map(self._is_shared, _ways(form))):
                 value = code("{0}.clone()", value)
+            elif viewed(form) is not form:
+                finish = [*finish, "rt.own({0})"]
         for template in finish:
             value = code(template, value)
         return Return(value)

@@ -146,7 +146,7 @@ class Kernels:
                     elif kernels.differentiates_twice and not rt.forward_mode():
                         differentiable: Any = _Gradients.apply
                         return differentiable(function, ctx, kept, *found, *given)
-            return function.backward(_Context(ctx, found), *grads)
+            return function.backward(rt.Saved(ctx, found), *grads)
 
         def jvp(ctx: Any, *tangents: Any) -> Any:
             call, found = ctx.call, ctx.saved_tensors
@@ -157,7 +157,7 @@ class Kernels:
                     places = {place: k for k, place in enumerate(kernels.cotangents)}
                     results = tuple(fused[places[k]] if k in places else None for k in range(outputs))
                     return results[0] if outputs == 1 else results
-            return function.jvp(_Context(ctx, found), *tangents)
+            return function.jvp(rt.Saved(ctx, found), *tangents)
 
         methods = {m.__name__: staticmethod(m) for m in (forward, backward, jvp)}
         members = {"__module__": function.__module__, "__doc__": function.__doc__}
@@ -251,7 +251,7 @@ def _eager_gradients(function: Any, first: Any, needs: Any, given: Any) -> Any:
     grads = [None] * (1 + max(places))
     for place, grad in zip(places, given[count:], strict=True):
         grads[place] = grad
-    found = function.backward(_Context(first, given[:count], needs), *grads)
+    found = function.backward(rt.Saved(first, given[:count], needs), *grads)
     return found if isinstance(found, tuple) else (found,)
 
 
@@ -278,19 +278,6 @@ def _through(function: Any, first: Any, needs: Any, given: Any, wanted: Any, cot
     return _placed(tuple(places), pulled, len(given))
 
 
-class _Context:
-    """A context whose saved tensors have been read, which may happen only once."""
-
-    def __init__(self, ctx: Any, saved: Any, needs: Any = None) -> None:
-        self._ctx = ctx
-        self.saved_tensors = saved
-        if needs is not None:
-            self.needs_input_grad = needs
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._ctx, name)
-
-
 def _placed(places: tuple[int, ...], values: Any, count: int) -> list[Any]:
     """Return a list of so many, with the values at their places and None elsewhere."""
     found: list[Any] = [None] * count
@@ -307,9 +294,9 @@ def _defined(values: Any) -> int:
 class Library:
     """The kernels of one file over plain CPU tensors, compiled when they are first needed.
 
-    They run where eager operations on the same tensors would give the same; anywhere else they
-    decline, and so they do, with one warning, where they cannot be compiled. SYMGRAD_KERNELS=0
-    turns them off.
+    They run for plain tensors, for which eager operations give the same but for rounding; for
+    anything else they decline, and so they do, with one warning, where they cannot be compiled.
+    SYMGRAD_KERNELS=0 turns them off.
     """
 
     as_is: frozenset[torch.dtype] = frozenset()  # dtypes that a pass reads beside its own

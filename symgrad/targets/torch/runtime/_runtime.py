@@ -430,6 +430,12 @@ def tangent(ctx: Any, value: Tensor, output: int = 0) -> Tensor:
     return value.expand(shape).to(kind)
 
 
+def own(value: Tensor) -> Tensor:
+    """Return a result that forward mode does not take for a view: the tangent of one must lie in memory as it does."""
+    within = getattr(_forward_ad, "_current_level", -1) >= 0 and not torch.compiler.is_compiling()
+    return value.detach() if within else value
+
+
 class Sum:
     """The terms of an output's tangent, added up in its shape and dtype."""
 
@@ -449,6 +455,19 @@ class Sum:
         return tangent(self.ctx, self.total, self.output)
 
 
+class Saved:
+    """A context whose saved tensors have been read, which may happen only once."""
+
+    def __init__(self, ctx: Any, saved: Any, needs: Any = None) -> None:
+        self._ctx = ctx
+        self.saved_tensors = saved
+        if needs is not None:
+            self.needs_input_grad = needs
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._ctx, name)
+
+
 # -------------------------------------------------------------------------- the way into a Function
 def entry(
     function: Any,
@@ -457,15 +476,18 @@ def entry(
     residuals: int = 0,
     surrogate: Any = None,
     kernels: Any = None,
+    extern: Any = None,
     exported: Any = None,
 ) -> Callable[..., Any]:
     """Return the cheapest way into a Function that is right for whoever watches the call.
 
     It drops the ``residuals``, which are the last results of forward. ``surrogate`` serves tracers
-    and compilers, where these would lose the rule of the Function; ``kernels`` plain calls;
-    ``exported`` torch.export.
+    and compilers, where these would lose the rule of the Function; ``kernels`` plain calls, as
+    functions that are ``extern`` do, which leave no residuals; ``exported`` torch.export.
     """
     bare = without_residuals(function, outputs, residuals)
+    if extern is not None:
+        function, residuals, kernels = bare, 0, extern
     members = {name: value for name, value in vars(bare).items() if name != "jvp"}
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
     compiled = surrogate or traced.apply
@@ -873,6 +895,53 @@ def det(x: Tensor) -> Tensor:
     return pivots.prod(-1) * _sign(order)
 
 
+def solve(a: Tensor, b: Tensor) -> Tensor:
+    """Return the solution for matrices; torch's own has wrong tangents under two levels of vmap."""
+    if in_functorch():
+        return _by_rule(_Solve, a, b)
+    found: Tensor = torch.linalg.solve(a, b)
+    return found
+
+
+def _by_rule(function: Any, *args: Tensor) -> Tensor:
+    """Return what a Function gives; the operations in it, where compilers and tracers refuse one or nothing records."""
+    plain = torch.compiler.is_compiling() or in_jit_trace() or not (in_functorch() or is_recorded(args))
+    found: Tensor = function.forward(*args) if plain else function.apply(*args)
+    return found
+
+
+class _Solve(Function):
+    """The solution for matrices, whose derivatives are solutions again."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(a: Tensor, b: Tensor) -> Tensor:
+        dtype = torch.promote_types(a.dtype, b.dtype)
+        found: Tensor = torch.linalg.solve(a.to(dtype), b.to(dtype))
+        return found
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        ctx.dtype = inputs[1].dtype
+        ctx.save_for_backward(inputs[0], output)
+        ctx.save_for_forward(*inputs)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Any:
+        a, found = ctx.saved_tensors
+        turned = solve(a.mT, grad)
+        return -(turned @ found.to(turned.dtype).mT).to(a.dtype), turned.to(ctx.dtype)
+
+    @staticmethod
+    def jvp(ctx: Any, moved: Tensor | None, tangent: Tensor | None) -> Any:
+        with _set_forward_mode(True):
+            a, b = map(_primal, ctx.saved_tensors)
+            if moved is not None:
+                tangent = -moved @ solve(a, b) if tangent is None else tangent - moved @ solve(a, b)
+            return None if tangent is None else solve(a, tangent)
+
+
 def logabsdet(x: Tensor) -> Tensor:
     """Return the logarithm of the size of the determinant."""
     pivots: Tensor = torch.linalg.lu_factor_ex(x).LU.diagonal(dim1=-2, dim2=-1)
@@ -883,8 +952,9 @@ def logdet(x: Tensor) -> Tensor:
     """Return the logarithm of the determinant, NaN where that is negative."""
     factors, order = torch.linalg.lu_factor_ex(x)[:2]
     pivots = factors.diagonal(dim1=-2, dim2=-1)
-    negative = (pivots < 0).sum(-1) % 2 != (_sign(order) < 0)
-    return torch.where(negative, torch.nan, pivots.abs().log().sum(-1))
+    sign = pivots.detach().sign().prod(-1) * _sign(order)
+    found: Tensor = pivots.abs().log().sum(-1) + sign.log()
+    return found
 
 
 def _sign(order: Tensor) -> Tensor:
@@ -894,22 +964,111 @@ def _sign(order: Tensor) -> Tensor:
 
 
 def cofactor(x: Tensor) -> Tensor:
-    """Return the derivative of ``det``, of matrices without an inverse too.
+    """Return the derivative of ``det``, of matrices without an inverse too."""
+    return _by_rule(_Cofactor, x)
+
+
+def cofactor_slope(x: Tensor, direction: Tensor) -> Tensor:
+    """Return the derivative of ``cofactor`` in a direction, of matrices without an inverse too."""
+    return _by_rule(_CofactorSlope, x, direction)
+
+
+class _Cofactor(Function):
+    """The cofactors by the factors of the matrix, whose own derivatives are infinite without an inverse.
 
     Pivots are kept from 0 by an error of rounding, so that what is returned is right for a matrix as close as that.
     """
-    if x.numel() == 0:
-        return torch.zeros_like(x)
-    factors, order = torch.linalg.lu_factor_ex(x)[:2]
-    pivots = factors.diagonal(dim1=-2, dim2=-1)
-    largest = factors.abs().amax((-2, -1)).unsqueeze(-1)
-    least = torch.finfo(x.dtype).eps * torch.where(largest == 0, 1, largest)
-    missing = torch.where(pivots.abs() < least, torch.where(pivots < 0, -least, least) - pivots, 0)
-    permutation, lower, _ = torch.lu_unpack(factors, order)
-    close = x + permutation @ (lower * missing.unsqueeze(-2))
-    size: Tensor = (pivots + missing).prod(-1) * _sign(order)
-    inverse: Tensor = torch.linalg.inv(close)
-    return size[..., None, None] * inverse.mT
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(x: Tensor) -> Tensor:
+        if x.numel() == 0:
+            return torch.zeros_like(x)
+        factors, order = torch.linalg.lu_factor_ex(x)[:2]
+        pivots = factors.diagonal(dim1=-2, dim2=-1)
+        largest = factors.abs().amax((-2, -1)).unsqueeze(-1)
+        least = torch.finfo(x.dtype).eps * torch.where(largest == 0, 1, largest)
+        kept = torch.where(pivots.abs() < least, torch.where(pivots < 0, -least, least), pivots)
+        close = factors + torch.diag_embed(kept - pivots)
+        unit = torch.eye(x.shape[-1], dtype=x.dtype, device=x.device).expand(x.shape)
+        size: Tensor = kept.prod(-1) * _sign(order)
+        inverse: Tensor = torch.linalg.lu_solve(close, order, unit)
+        found: Tensor = size[..., None, None] * inverse.mT
+        return found
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        ctx.save_for_backward(*inputs)
+        ctx.save_for_forward(*inputs)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Any:
+        (x,) = ctx.saved_tensors
+        return cofactor_slope(x, grad)
+
+    @staticmethod
+    def jvp(ctx: Any, tangent: Tensor) -> Any:
+        with _set_forward_mode(True):
+            (x,) = map(_primal, ctx.saved_tensors)
+            return cofactor_slope(x, tangent)
+
+
+class _CofactorSlope(Function):
+    """The second derivative of ``det``, a symmetric form. Singular values are kept from 0 by an error of rounding."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(x: Tensor, direction: Tensor) -> Tensor:
+        if x.numel() == 0:
+            return torch.zeros_like(x)
+        left, sizes, right = torch.linalg.svd(x)
+        largest = sizes[..., :1]
+        sizes = torch.maximum(sizes, torch.finfo(x.dtype).eps * torch.where(largest == 0, 1, largest))
+        sign = (torch.linalg.det(left) * torch.linalg.det(right)).sign()
+        turned = left.mT @ direction @ right.mT
+        inverse = 1 / sizes
+        others = sizes.prod(-1)[..., None, None] * inverse.unsqueeze(-1) * inverse.unsqueeze(-2)
+        others = others - torch.diag_embed(others.diagonal(dim1=-2, dim2=-1))  # products of all but two
+        shares = (turned.diagonal(dim1=-2, dim2=-1).unsqueeze(-2) * others).sum(-1)
+        found: Tensor = sign[..., None, None] * (left @ (torch.diag_embed(shares) - others * turned.mT) @ right)
+        return found
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        ctx.save_for_backward(*inputs, output)
+        ctx.save_for_forward(*inputs)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Any:
+        x, direction, slope = ctx.saved_tensors
+        return _third_of_det(x, direction, slope, grad), cofactor_slope(x, grad)
+
+    @staticmethod
+    def jvp(ctx: Any, tangent: Tensor | None, moved: Tensor | None) -> Any:
+        with _set_forward_mode(True):
+            x, direction = map(_primal, ctx.saved_tensors)
+            terms = [] if moved is None else [cofactor_slope(x, moved)]
+            if tangent is not None:
+                terms.append(_third_of_det(x, direction, cofactor_slope(x, direction), tangent))
+            return sum(terms[1:], terms[0])
+
+
+def _third_of_det(x: Tensor, direction: Tensor, slope: Tensor, other: Tensor) -> Tensor:
+    """Return the third derivative of ``det``, of a matrix that has an inverse."""
+    turned, size = torch.linalg.inv_ex(x).inverse.mT, cofactor(x)
+
+    def along(way: Tensor) -> Any:
+        return turned @ way.mT @ size
+
+    def share(value: Tensor, way: Tensor) -> Any:
+        return (value * way).sum((-2, -1))[..., None, None]
+
+    mixed = other @ turned.mT @ direction + direction @ turned.mT @ other
+    both = share(turned, other) * along(direction) + share(turned, direction) * along(other)
+    found: Tensor = share(slope, other) * turned - both + along(mixed)
+    return found
 
 
 _GOLDEN, _FIRST, _SECOND = -0x61C8864680B583EB, -0x40A7B892E31B1A47, -0x6B2FB644ECCEEE15  # as signed integers
@@ -942,7 +1101,7 @@ def matmul_left(grad: Tensor, b: Tensor, shape: Any) -> Tensor:
     if b.dim() == 1:
         product = grad.unsqueeze(-1) * b
     elif len(shape) == 1:
-        return (grad.unsqueeze(-2) * b).sum(-1).sum_to_size(shape)
+        return (b @ grad.unsqueeze(-1)).squeeze(-1).sum_to_size(shape)
     else:
         product = grad @ b.mT
     return product.sum_to_size(shape)
@@ -954,7 +1113,7 @@ def matmul_right(a: Tensor, grad: Tensor, shape: Any) -> Tensor:
         product = a.unsqueeze(-1) * (grad.unsqueeze(-2) if len(shape) > 1 else grad)
         return product.sum_to_size(shape) if len(shape) > 1 else a * grad
     if len(shape) == 1:
-        return (grad.unsqueeze(-1) * a).sum_to_size(shape)
+        return rows(a).mT @ grad.reshape(-1)
     if len(shape) == 2:
         return rows(a).mT @ rows(grad)
     return (a.mT @ grad).sum_to_size(shape)

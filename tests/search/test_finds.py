@@ -1,0 +1,67 @@
+"""What the search has found stays mended: eager bodies, passes as they are interpreted, and passes in C++."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+
+import pytest
+import torch
+from fused import needs_compiler
+from torch.autograd import forward_ad
+
+from benchmarks.search.compiled import compile_together
+from benchmarks.search.draw import Drawn
+from benchmarks.search.hold import differences
+from benchmarks.search.made import Made
+
+_SEEDS = count(1)
+FINDS = {
+    "a hyperparameter beside a mask": Drawn(next(_SEEDS), "pointwise", "where((x + 0.5 >= 0) & flag, x, w)"),
+    "a long constant over a deviation": Drawn(next(_SEEDS), "rows", "std(selu(x), dim=-1)"),
+    "a long constant over a number of elements": Drawn(next(_SEEDS), "rows", "mean(selu(x))"),
+    "a long constant times a hyperparameter": Drawn(next(_SEEDS), "pointwise", "softshrink((n * selu(x)), a)"),
+    "a row of a tensor that cancels": Drawn(next(_SEEDS), "rows", "std(where((x < 0) & flag, v, v), dim=-1)"),
+    "a sum of a tensor that cancels": Drawn(next(_SEEDS), "rows", "sum(where(x < w, v, v))"),
+    "a slice of a temporary": Drawn(next(_SEEDS), "whole", "cat([rsqrt(x), w], dim=-1)[:, ::2]"),
+    "one of a stack": Drawn(next(_SEEDS), "whole", "stack([x * w, w], dim=0)[0]"),
+}
+_DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Made]]:
+    folder = tmp_path_factory.mktemp("finds")
+    yield {what: Made(drawn, folder, draft=True) for what, drawn in FINDS.items()}
+
+
+@pytest.mark.parametrize("what", FINDS)
+def test_a_find_stays_mended(what: str, made: dict[str, Made]) -> None:
+    found = made[what]
+    assert not list(differences(found, found.drawn.seed, _DTYPES))
+
+
+@needs_compiler
+@pytest.mark.parametrize("dtype", [torch.float32, pytest.param(torch.float16, marks=pytest.mark.nightly)], ids=str)
+def test_passes_of_finds_stay_mended_in_cpp(dtype: torch.dtype, tmp_path: Path) -> None:
+    every = [Made(drawn, tmp_path, draft=True) for drawn in FINDS.values()]
+    drafts = [m for m in every if m.library is not None]
+    assert len(drafts) >= 6
+    compile_together(drafts, dtype, narrow=False)
+    for own in drafts:
+        assert not list(differences(own, own.drawn.seed, (dtype,), eager=False)), own.drawn.formula
+
+
+@pytest.mark.parametrize("what", ["a slice of a temporary", "one of a stack"])
+def test_a_view_of_a_temporary_has_derivatives_in_every_mode(what: str, made: dict[str, Made]) -> None:
+    """What forward mode must not take for a view is part of the graph for who differentiates forward itself."""
+    function = made[what].function
+    x, w = torch.rand(3, 4), torch.rand(3, 4)
+    with forward_ad.dual_level():  # a tangent that lies in memory otherwise
+        dual = forward_ad.make_dual(x, torch.ones(4, 3).T)
+        mine = forward_ad.unpack_dual(function(dual, w)).tangent
+    _, usual = torch.func.jvp(made[what].composite, (x, w), (torch.ones(3, 4), torch.zeros(3, 4)))
+    torch.testing.assert_close(mine, usual)
+    compiled = torch.compile(torch.func.grad(lambda t: function(t, w).sum()), backend="eager", fullgraph=True)
+    torch.testing.assert_close(compiled(x), torch.func.grad(lambda t: made[what].composite(t, w).sum())(x))
