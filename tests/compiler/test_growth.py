@@ -95,7 +95,7 @@ def test_backward_has_no_more_than_three_times_the_operations_of_autograd(family
         assert backward <= max(3 * autograd, autograd + 24)  # a few operations more are none to speak of
 
 
-@pytest.mark.parametrize("family", FORMULAS)
+@pytest.mark.parametrize("family", [f for f in FORMULAS if f is not perceptron])  # each value knows all its tensors
 def test_the_work_of_derivatives_grows_with_the_formula(family: Family) -> None:
     def work(size: int) -> int:
         forget_nodes()
