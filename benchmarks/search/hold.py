@@ -285,6 +285,8 @@ class _Compared:
         for i in where.nonzero().flatten().tolist()[:_MOST_ASKED]:
             value = self._exactly(name, [float(t[i]) for t in every], i)
             if value is None:
+                if name == "y" and not got[i].isfinite():  # a pole, which torch's own functions may miss
+                    continue
                 return False
             spread = float(self.spreads[name][i].nan_to_num(0.0, 0.0))
             if not abs(float(got[i]) - value) <= 64 * self.info.eps * abs(value) + 16 * spread + 4 * self.info.tiny:

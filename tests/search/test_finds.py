@@ -24,6 +24,7 @@ FINDS = {
     "a long constant times a hyperparameter": Drawn(next(_SEEDS), "pointwise", "softshrink((n * selu(x)), a)"),
     "a row of a tensor that cancels": Drawn(next(_SEEDS), "rows", "std(where((x < 0) & flag, v, v), dim=-1)"),
     "a sum of a tensor that cancels": Drawn(next(_SEEDS), "rows", "sum(where(x < w, v, v))"),
+    "poles that torch misses": Drawn(next(_SEEDS), "pointwise", "polygamma(1, x)"),
     "a slice of a temporary": Drawn(next(_SEEDS), "whole", "cat([rsqrt(x), w], dim=-1)[:, ::2]"),
     "one of a stack": Drawn(next(_SEEDS), "whole", "stack([x * w, w], dim=0)[0]"),
 }
