@@ -150,7 +150,7 @@ class Options:
     double_backward: bool = True
     inplace: str | None = None
     accumulate: Literal["float32", "same"] = "float32"
-    kernels: Literal["auto", "all", "none"] = "none"
+    kernels: Literal["auto", "all", "none"] = "auto"
     targets: tuple[str, ...] = ("torch",)
     library: str | None = None
 
@@ -203,13 +203,15 @@ class Spec:
                 last = loop is None or k == loop.times - 1
                 yield from ((f, f.name if last else f"{f.name}_{k + 1}") for f in formulas)
 
-    def with_kernels(self, on: bool = True) -> Spec:
-        """The same operation with passes for calls of every size, or as it is."""
-        return replace(self, options=replace(self.options, kernels="all")) if on else self
+    def with_kernels(self, on: bool | None = True) -> Spec:
+        """The same operation with passes for calls of every size, or with none, or as it is."""
+        if on is None:
+            return self
+        return replace(self, options=replace(self.options, kernels="all" if on else "none"))
 
     def without_kernels(self) -> Spec:
         """The same operation without fused passes."""
-        return replace(self, options=replace(self.options, kernels="none"))
+        return self.with_kernels(False)
 
     def with_targets(self, targets: tuple[str, ...]) -> Spec:
         """The same operation for these targets, or for its own if there are none."""

@@ -63,7 +63,7 @@ def test_defaults_are_those_of_the_dataclasses() -> None:
         "double_backward": True,
         "inplace": None,
         "accumulate": "float32",
-        "kernels": "none",
+        "kernels": "auto",
         "targets": None,
         "library": None,
     }
