@@ -58,27 +58,30 @@ def compile_spec(spec: Spec, *, package: str = "", prove: bool = False) -> Compi
     forget_nodes()
     spec = spec if spec.extern is None else spec.without_kernels()
     program = parse_formulas(spec)
-    operation = compile_operation(program)
     for_torch = "torch" in spec.options.targets
+    operation = compile_operation(program if for_torch else parse_formulas(spec.without_kernels()))
     written = fused(Layout(operation), _LANGUAGES[spec.options.kernels]) if spec.options.fused and for_torch else None
     passes = written if written and written.files else None
-    if spec.options.fused and passes is None:  # what a pass would compute once more is kept for eager operations
-        operation = compile_operation(parse_formulas(spec.without_kernels()))
+    # What a pass would compute once more is kept for eager operations.
+    eager = operation
+    if written and (passes is None or len(spec.options.targets) > 1):
+        eager = compile_operation(parse_formulas(spec.without_kernels()))
+    operation = operation if passes else eager
     wanted = [TARGETS[name] for name in spec.options.targets if name in TARGETS]
-    mistakes = {target.name: refusals(operation, target) for target in wanted}
+    mistakes = {target.name: refusals(eager, target) for target in wanted}
     fine = [target for target in wanted if not mistakes[target.name]]
     if not for_torch and not fine:
         raise SpecError(m for own in mistakes.values() for m in own)
     module = render_module(operation, passes) if for_torch else Module("", frozenset())
     found = derivation(operation, written.missing if written else (), prove=prove)
-    kept = tuple((target.spelling.name, target.kept(operation)) for target in fine)
+    kept = tuple((target.spelling.name, target.kept(eager)) for target in fine)
     return Compiled(
         spec,
         module.text,
         render_test(operation, passes.kept if passes else 0, package) if for_torch else "",
         replace(found, plan=found.plan if for_torch else (), kept=kept),
         passes.files if passes else {},
-        {name: text for target in fine for name, text in target.files(operation, package).items()},
+        {name: text for target in fine for name, text in target.files(eager, package).items()},
         {
             **shared_files(module.reads),
             **(passes.shared if passes else {}),

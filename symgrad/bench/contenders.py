@@ -34,7 +34,7 @@ class Contender:
 def contenders(spec: Spec, folder: Path, native: Callable[..., Any] | None, *, compiled: bool) -> list[Contender]:
     """The forms of an operation; generated modules are written to a folder."""
     composite = load_composite(compile_operation(parse_formulas(spec)))
-    eager = _module(spec, folder / "eager")
+    eager = _module(spec.without_kernels(), folder / "eager")
     kernels = _module(spec.with_kernels(), folder / "kernels")
     found = [
         Contender("composite", composite),

@@ -141,7 +141,7 @@ def _request(paths: Sequence[Path], out: Path | None, tests: Path | None, **more
     from symgrad.cli.specs import Request
 
     config = _config()
-    more["kernels"] = more.get("kernels") or config.kernels
+    more["kernels"] = config.kernels if more.get("kernels") is None else more["kernels"]
     more["targets"] = more.get("targets") or config.targets
     whole = any(path.is_dir() for path in paths) or tuple(paths) == config.specs
     # Who names a folder for modules alone keeps their tests with them.
@@ -175,7 +175,9 @@ _jobs_option = click.option(
 )
 
 _kernels_option = click.option(
-    "--kernels", is_flag=True, help="With fused passes, as if each spec had `options: {kernels: true}`."
+    "--kernels/--no-kernels",
+    default=None,
+    help="With fused passes for calls of every size, or with none: `options: {kernels: all}` or none for each spec.",
 )
 _target_option = click.option(
     "--target",
@@ -229,7 +231,7 @@ def gen(
     diff: bool,
     full: bool,
     prove: bool,
-    kernels: bool,
+    kernels: bool | None,
     targets: tuple[str, ...],
     jobs: int | None,
 ) -> int:
@@ -263,7 +265,7 @@ def watch(
     tests: Path | None,
     force: bool,
     prune: bool,
-    kernels: bool,
+    kernels: bool | None,
     targets: tuple[str, ...],
     jobs: int | None,
 ) -> int:
@@ -300,7 +302,7 @@ def check(
     prune: bool,
     full: bool,
     prove: bool,
-    kernels: bool,
+    kernels: bool | None,
     targets: tuple[str, ...],
     jobs: int | None,
 ) -> int:

@@ -32,7 +32,7 @@ class Config:
     exclude: tuple[Path, ...] = ()
     out: Path | None = None
     tests: Path | None = None
-    kernels: bool = False
+    kernels: bool | None = None
     targets: tuple[str, ...] = ()
 
 
@@ -117,6 +117,6 @@ def _config(file: Path, table: dict[str, Any], folder: Path) -> Config:
         tuple(map(place, values.get("exclude", ()))),
         place(values["out"]) if "out" in values else None,
         place(values["tests"]) if "tests" in values else None,
-        values.get("kernels", False),
+        values.get("kernels"),
         tuple(values.get("targets", ())),
     )

@@ -36,7 +36,7 @@ class Request:
     specs: Sequence[str | Failed]
     out: Path
     tests: Path | None = None
-    kernels: bool = False
+    kernels: bool | None = None
     targets: tuple[str, ...] = ()
     whole: bool = False
     full: bool = False

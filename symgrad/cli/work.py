@@ -108,9 +108,9 @@ def _is_looked_at(parent: str, name: str, left_out: Collection[str]) -> bool:
 
 
 def load_all(
-    paths: Sequence[str | Failed], *, kernels: bool = False, targets: tuple[str, ...] = ()
+    paths: Sequence[str | Failed], *, kernels: bool | None = None, targets: tuple[str, ...] = ()
 ) -> list[Spec | Failed]:
-    """The specs of ``paths``, in order; with ``kernels`` all get fused passes, else those that ask for them.
+    """The specs of ``paths``, in order; ``kernels`` says whether all get fused passes for every call, or none.
 
     They are for these ``targets``, or else for those that each names.
     """

@@ -24,6 +24,9 @@ from symgrad.plan.saving import Plan, Saved
 __all__ = ["Second", "second_derivatives", "total_gradients"]
 
 
+NOT_ASKED = "kernels: all has them"  # where passes serve large calls alone
+
+
 @dataclass(frozen=True)
 class Second:
     """`pulled` holds, by tensor and by what backward reads, what the cotangent of that tensor's gradient gives to it.

@@ -10,7 +10,7 @@ from typing import TypeAlias
 from symgrad.analysis.sizes import Sizes
 from symgrad.compiler.operation import Variant
 from symgrad.compiler.override import Override, override
-from symgrad.compiler.second import Second, second_derivatives, total_gradients
+from symgrad.compiler.second import NOT_ASKED, Second, second_derivatives, total_gradients
 from symgrad.compiler.verify import verified
 from symgrad.compiler.workbench import Memory, Slope, Workbench, isolate
 from symgrad.differentiate.modes import jvp, vjp
@@ -213,7 +213,7 @@ def _second(
     """The second derivatives, which fused passes alone need, where they serve every call."""
     options = program.spec.options
     if not (options.kernels == "all" and options.double_backward):
-        return Second(missing="kernels: all has them" if options.kernels == "auto" else "")
+        return Second(missing=NOT_ASKED if options.kernels == "auto" else "")
     totals = total_gradients(program, differentiable, derived, chosen)
     shaped = {program.cotangents[o]: make("expand", cotangent(o), root) for o, root in differentiable.items()}
     overridden = {t: bench.recognise(roots[f"grad of {t}"])[0] for t in program.gradients}

@@ -209,7 +209,7 @@ OPTIONS = Record(
         ),
         "kernels": Key(
             OneOf(("auto", "all", "none"), ((True, "all"), (False, "none"))),
-            "all: also write fused passes, in C++ and in Triton; auto: in C++, for calls of 65536 elements or more.",
+            "auto: fused passes in C++ serve calls of 65536 elements or more; all: every call, in Triton too.",
         ),
         "targets": Key(
             ListOf(OneOf(TARGETS), "a list of targets, such as [torch, jax]", least=1),

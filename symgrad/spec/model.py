@@ -152,7 +152,7 @@ class Options:
     inplace: str | None = None
     accumulate: Literal["float32", "same"] = "float32"
     precision: Literal["auto", "strict", "fast"] = "auto"
-    kernels: Literal["auto", "all", "none"] = "none"
+    kernels: Literal["auto", "all", "none"] = "auto"
     targets: tuple[str, ...] = ("torch",)
     library: str | None = None
 
@@ -219,13 +219,15 @@ class Spec:
                 last = loop is None or k == loop.times - 1
                 yield from ((f, f.name if last else f"{f.name}_{k + 1}") for f in formulas)
 
-    def with_kernels(self, on: bool = True) -> Spec:
-        """The same operation with passes for calls of every size, or as it is."""
-        return replace(self, options=replace(self.options, kernels="all")) if on else self
+    def with_kernels(self, on: bool | None = True) -> Spec:
+        """The same operation with passes for calls of every size, or with none, or as it is."""
+        if on is None:
+            return self
+        return replace(self, options=replace(self.options, kernels="all" if on else "none"))
 
     def without_kernels(self) -> Spec:
         """The same operation without fused passes."""
-        return replace(self, options=replace(self.options, kernels="none"))
+        return self.with_kernels(False)
 
     def with_targets(self, targets: tuple[str, ...]) -> Spec:
         """The same operation for these targets, or for its own if there are none."""

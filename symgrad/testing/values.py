@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Iterator
+from itertools import product
 from typing import Any
 
 import torch
@@ -62,6 +64,34 @@ def sizes(subject: Subject, device: str) -> Iterator[str]:
                 limits = (1e-7, 1e-7) if dtype == torch.float64 else (1e-3, 1e-3)
                 case = f"in {str(dtype).removeprefix('torch.')} {subject.described(own, settings)}"
                 yield from _compared(subject, settings, tensors, wanted, case, limits)
+
+
+@check(applies=lambda subject: _of_large(subject) is not None, on_devices=False)
+def passes(subject: Subject, device: str) -> Iterator[str]:
+    """So do fused passes that serve large tensors by themselves, at those sizes, and as accurately as is promised."""
+    library = _of_large(subject)
+    least, library.least = library.least, 0
+    narrow, library.narrow = library.narrow, 0  # one library for all sizes
+    library.forget()
+    try:
+        yield from sizes(subject, device)
+        if subject.rule is None:
+            for promise, dtype in product(subject.accuracy, (torch.float32, torch.float64)):
+                for point in promise.points:
+                    yield from _at(subject, promise, dtype, point, WAYS[0], device)
+        if library.on and not any(library.walks.values()):
+            yield "no pass serves any call"
+    finally:
+        library.least, library.narrow = least, narrow
+        library.forget()
+
+
+def _of_large(subject: Subject) -> Any:
+    """The library of passes that serve calls of many elements alone, where it can be compiled; None without one."""
+    module = sys.modules.get(getattr(subject.call, "__module__", ""))
+    library = getattr(module, "_kernels", None)
+    can = library is not None and getattr(library, "least", 0) > 0 and library.on and library.can_compile()
+    return library if can else None
 
 
 def _compared(

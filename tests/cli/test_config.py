@@ -74,6 +74,12 @@ def test_kernels_of_the_table():
     project(TABLE + "kernels = true\n")
     run("gen", "specs/a.yaml")
     assert generated("mypkg/ops") == ["a.cpp", "a.py", "a_triton.py"]
+    run("gen", "specs/a.yaml", "--no-kernels", "-o", "without")
+    assert generated("without") == ["a.py", "test_a.py"]
+    Path("pyproject.toml").write_text(TABLE + "kernels = false\n")
+    Path("specs/a.yaml").write_text("op: a\ntensors: {x: }\noutputs: {y: x * sigmoid(x)}\noptions: {kernels: all}\n")
+    run("gen", "specs/a.yaml", "-o", "off")
+    assert generated("off") == ["a.py", "test_a.py"]
 
 
 def test_what_the_table_excludes_is_passed_over_below_a_folder_and_taken_where_it_is_named():

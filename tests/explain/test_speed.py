@@ -10,7 +10,7 @@ from compiled import compiled_text
 from symgrad.explain.speed import slow
 
 SPECS = Path(__file__).parents[2] / "specs"
-MEMORY = "{op: f, tensors: {x: }, outputs: {y: erf(x) * exp(x) * tanh(x)}, options: {save: memory}}"
+MEMORY = "{op: f, tensors: {x: }, outputs: {y: erf(x) * exp(x) * tanh(x)}, options: {save: memory, kernels: none}}"
 
 
 @pytest.mark.parametrize(
@@ -18,7 +18,8 @@ MEMORY = "{op: f, tensors: {x: }, outputs: {y: erf(x) * exp(x) * tanh(x)}, optio
 )
 def test_what_autograd_computes_as_well_is_not_slow(formula: str) -> None:
     names = [n for n in ("x", "w", "b") if n in formula.replace("exp", "")]
-    text = f"{{op: f, tensors: {{{', '.join(f'{n}: ' for n in names)}}}, outputs: {{y: '{formula}'}}}}"
+    given = f"tensors: {{{', '.join(f'{n}: ' for n in names)}}}, options: {{kernels: none}}"
+    text = f"{{op: f, {given}, outputs: {{y: '{formula}'}}}}"
     assert not list(slow(compiled_text(text).operation))
 
 
@@ -29,7 +30,7 @@ def test_what_is_computed_again_is_told_with_the_option_that_keeps_it() -> None:
 
 
 def test_an_accurate_form_that_is_dear_is_named() -> None:
-    (line,) = slow(compiled_text((SPECS / "squareplus.yaml").read_text()).operation)
+    (line,) = slow(compiled_text((SPECS / "squareplus.yaml").read_text() + "\noptions: {kernels: none}\n").operation)
     assert "the accurate form of dy/dx costs" in line and "`domain`" in line
 
 
@@ -40,4 +41,4 @@ def test_a_branch_is_named_and_fused_passes_are_not_judged() -> None:
     )
     (line,) = slow(compiled_text(text).operation)
     assert line.startswith("backward [flag] ")
-    assert not list(slow(compiled_text(text.replace("save: memory", "save: memory, kernels: all")).operation))
+    assert not list(slow(compiled_text(text.replace("kernels: none", "kernels: all")).operation))

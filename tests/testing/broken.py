@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 import torch
@@ -52,6 +54,34 @@ class Scaled(Function):
         first = 0 if tangent_x is None else 2 * x * w * tangent_x
         second = 0 if tangent_w is None else x * x * tangent_w
         return first + second
+
+
+class _LargePasses:
+    """What a module has whose passes serve large tensors alone."""
+
+    least, narrow, on = 2**16, 0, True
+
+    def __init__(self) -> None:
+        self.walks = {"forward": True}
+
+    def can_compile(self) -> bool:
+        return True
+
+    def forget(self) -> None:
+        pass
+
+
+_with_passes: Any = ModuleType("symgrad_broken_passes")
+_with_passes._kernels = _LargePasses()
+sys.modules[_with_passes.__name__] = _with_passes
+
+
+def _wrong_in_passes(x: Any, w: Any) -> Any:
+    y = x * x * w
+    return y if y.numel() < _with_passes._kernels.least else y + 0.01
+
+
+_wrong_in_passes.__module__ = _with_passes.__name__
 
 
 def of(function: Any, composite: Callable[..., Any] = scaled, **facts: Any) -> Subject:
@@ -373,6 +403,7 @@ ROWS = (((2, 3), (3, 4)),)
 BROKEN: dict[str, Broken] = {
     "value_and_gradients": (of(with_methods(backward=_wrong_sign)), "gradient of w"),
     "sizes": (of(_dropped), "y "),
+    "passes": (of(_wrong_in_passes), "y "),
     "every_branch": (of(_slope_at_zero, torch.relu), "gradient of x at a condition"),
     "special_values": (of(_unsafe_sigmoid, torch.sigmoid), "x=inf"),
     "extremes": (of(lambda x: torch.log1p(torch.exp(x)), torch.nn.functional.softplus), "times as large"),

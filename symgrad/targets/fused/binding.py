@@ -6,13 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 
+from symgrad.accuracy.cost import cost
 from symgrad.accuracy.machine import machine
 from symgrad.compiler.operation import Variant
+from symgrad.compiler.second import NOT_ASKED
 from symgrad.ir.traversal import topological
 from symgrad.lower.code import constant
 from symgrad.lower.conditionals import branches
 from symgrad.lower.program import Program, Return
-from symgrad.targets.fused.elements import is_count
+from symgrad.targets.fused.elements import ROW_OPS, is_count
 from symgrad.targets.fused.kernels import kernels
 from symgrad.targets.fused.language import Language
 from symgrad.targets.fused.model import Kernel, Kernels, Result
@@ -48,7 +50,11 @@ def fused(layout: Layout, languages: Sequence[Language]) -> Fused:
     found: list[Kernel] = []
     for number, variant in enumerate(layout.variants, 1):
         suffix = "" if number == 1 else f"_{number}"
-        own = by_variant[id(variant)] = kernels(layout, variant, suffix, languages[0].can_spell)
+        own = kernels(layout, variant, suffix, languages[0].can_spell)
+        why = _idle(own) if layout.spec.options.kernels == "auto" and own.forward else ""
+        if why:
+            own = Kernels(None, None, tuple((method, why) for method in ("forward", "backward")))
+        by_variant[id(variant)] = own
         found += own.all
     files = {}
     runners = []
@@ -70,12 +76,28 @@ def fused(layout: Layout, languages: Sequence[Language]) -> Fused:
     return Fused(files, definitions, binding.choose(), note, binding.kept, shared, missing, tuple(found))
 
 
+def _idle(passes: Kernels) -> str:
+    """Why passes that nobody asked for would not be faster than eager operations; nothing if they would.
+
+    A pass reads and writes what one eager operation does: there must be more of these than results.
+    """
+    results = [r for k in (passes.forward, passes.backward) if k is not None for r in k.results]
+    if passes.backward is None:
+        return f"backward has none: {dict(passes.missing)['backward']}"
+    nodes = topological(*machine([r.value for r in results]))
+    if any(r.total or r.reduced for r in results) or any(n.op in ROW_OPS for n in nodes):
+        return ""
+    operations = sum(cost(*(r.value for r in k.results)) for k in (passes.forward, passes.backward) if k is not None)
+    return "torch has one operation for each result" if operations <= len(results) else ""
+
+
 def _missing(by_variant: Sequence[Kernels], found: Sequence[Kernel], languages: Sequence[Language]) -> tuple[str, ...]:
     """A line for each reason why a part of the operation is left to eager operations."""
     reasons: dict[str, dict[str, None]] = {}
     for passes in by_variant:
         for method, why in passes.missing:
-            reasons.setdefault(why, {})[method] = None
+            if why != NOT_ASKED:
+                reasons.setdefault(why, {})[method] = None
     lines = [f"no kernel for {_listed(list(methods))}: {why}" for why, methods in reasons.items()]
     for language in languages[1:]:
         lacking = [k for k in found if not _is_written(k, language)]

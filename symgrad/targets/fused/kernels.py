@@ -60,7 +60,7 @@ class _Passes:
 
         forward = attempt("forward", self.forward)
         if forward is None:
-            return Kernels(None, None, (*missing, ("backward", "forward has none")))
+            return Kernels(None, None, (*missing, ("backward", dict(missing)["forward"])))
         backward = attempt("backward", lambda: self.backward(forward))
         tangents = attempt("forward mode", lambda: self.tangents(forward))
         if backward is None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from fused_specs import GAMMA, GATE, MEAN
 
 from symgrad.compiler.compile import compile_operation
 from symgrad.parse import parse_formulas
-from symgrad.spec import parse_spec
+from symgrad.spec import load_spec, parse_spec
 from symgrad.targets.cpp.language import CPP
 from symgrad.targets.fused.binding import fused
 from symgrad.targets.torch.layout import Layout
@@ -48,3 +49,34 @@ def test_what_has_no_kernel_is_told_with_its_reason():
     found = fused(layout(text), (CPP, TRITON))
     assert not found.files
     assert any(line.startswith("no kernel for forward") and "matmul" in line for line in found.missing)
+
+
+@pytest.mark.parametrize(
+    ("formula", "why"),
+    [
+        ("x * w", "no kernel for forward and backward: torch has one operation for each result"),
+        ("x + 1", "no kernel for forward and backward: torch has one operation for each result"),
+        ("x * sigmoid(w)", None),
+        ("relu(x)", None),
+        ("sum(x * w)", None),
+        ("norm(x, dim=0) * 2", "no kernel for forward and backward: a reduction that is not along the last dimension"),
+        ("amax(x * w, dim=-1, keepdim=True)", None),
+    ],
+)
+def test_nobody_gets_passes_that_are_no_faster_unasked(formula, why):
+    text = f"op: f\ntensors: {{x: {{shape: [B, N]}}, w: {{shape: [B, N]}}}}\noutputs: {{y: '{formula}'}}\n"
+    found = fused(Layout(compile_operation(parse_formulas(parse_spec(text)))), (CPP,))
+    if why is None:
+        assert found.files
+        assert "least=65536" in found.definitions[0]
+    else:
+        assert not found.files
+        assert [line.startswith(why) for line in found.missing][:1] == [True], found.missing
+
+
+def test_nobody_gets_a_forward_without_a_backward_unasked():
+    spec = load_spec(Path(__file__).parents[3] / "specs" / "cosine_similarity.yaml")
+    found = fused(Layout(compile_operation(parse_formulas(spec))), (CPP,))
+    assert not found.files
+    assert found.missing[0].startswith("no kernel for forward and backward: backward has none: ")
+    assert fused(Layout(compile_operation(parse_formulas(spec.with_kernels()))), (CPP,)).files

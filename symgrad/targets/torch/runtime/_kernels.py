@@ -291,6 +291,13 @@ def _defined(values: Any) -> int:
     return sum(1 << k for k, t in enumerate(values) if t is not None)
 
 
+class _NoCompilerError(RuntimeError):
+    """There is nothing to compile kernels with."""
+
+
+_told: set[str] = set()  # what modules that nobody asked for kernels have warned of, once for all of them
+
+
 class Library:
     """The kernels of one file over plain CPU tensors, compiled when they are first needed.
 
@@ -402,6 +409,11 @@ class Library:
         return walk
 
     @staticmethod
+    def can_compile() -> bool:
+        """Tell whether there is a compiler."""
+        return shutil.which(_compiler()[0]) is not None
+
+    @staticmethod
     def has_wide_vectors() -> bool:
         """Tell whether the processor has vectors of 512 bits that a compiler can be told to leave."""
         return any(" avx512f" in features for features in _machine())
@@ -426,6 +438,12 @@ class Library:
         """Decline from now on, and say why; without a later part, plain calls keep their passes."""
         self.on = part > 0
         self.missing.add(part)
+        if isinstance(error, _NoCompilerError) and self.least:  # nobody asked for this module's in particular
+            if not _told:
+                _told.add(str(error))
+                text = f"no fused kernels, eager operations serve large tensors instead: {error}"
+                warnings.warn(f"{text}; SYMGRAD_KERNELS=0 says that none are wanted", RuntimeWarning, stacklevel=2)
+            return
         what = "forward mode and second derivatives" if part else "kernels"
         text = f"no fused {what}, eager operations serve instead: {error}"
         warnings.warn(f"{self.source.stem}: {text}", RuntimeWarning, stacklevel=2)
@@ -691,7 +709,7 @@ def _compiled(source: Path, digest: str, storage: str, part: int, narrow: bool) 
         target = next(filter(_is_sealed, sorted(folder.glob(f"{name}_*.so"))), target)
     if not _is_sealed(target):
         if not shutil.which(compiler[0]):
-            raise RuntimeError(f"no C++ compiler ({compiler[0]}; CXX names another)")
+            raise _NoCompilerError(f"no C++ compiler ({compiler[0]}; CXX names another)")
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         _require_own(folder)
         with TemporaryDirectory(dir=folder, prefix="building_") as build:
