@@ -9,7 +9,7 @@ where not flag:
     dy/dx = slope
 
 Residuals: x or nothing.
-Float32: value within 0.3 ulp, derivatives within 0.5 ulp (beyond the conditioning of the
+Float32: value within 0.2 ulp, derivatives within 0.5 ulp (beyond the conditioning of the
 formula).
 """
 # pyright: reportIncompatibleMethodOverride=false, reportOperatorIssue=false, reportOptionalOperand=false

@@ -6,7 +6,7 @@
     dy/dshift = 1
 
 Residuals: nothing.
-Float32: value within 0.3 ulp (beyond the conditioning of the formula).
+Float32: value within 0.0 ulp (beyond the conditioning of the formula).
 """
 # pyright: reportIncompatibleMethodOverride=false, reportOperatorIssue=false, reportOptionalOperand=false
 # pyright: reportArgumentType=false, reportAssignmentType=false, reportCallIssue=false

@@ -5,7 +5,7 @@
     dy/dx = 3 * x**2
 
 Residuals: x.
-Float32: value within 0.0 ulp, derivatives within 0.2 ulp (beyond the conditioning of the
+Float32: value within 0.0 ulp, derivatives within 0.0 ulp (beyond the conditioning of the
 formula).
 """
 # pyright: reportIncompatibleMethodOverride=false, reportOperatorIssue=false, reportOptionalOperand=false

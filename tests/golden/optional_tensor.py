@@ -10,7 +10,7 @@ where offset is not None:
     dy/doffset = 1
 
 Residuals: x.
-Float32: value within 0.8 ulp, derivatives within 1.9 ulp (beyond the conditioning of the
+Float32: value within 0.8 ulp, derivatives within 1.8 ulp (beyond the conditioning of the
 formula).
 """
 # pyright: reportIncompatibleMethodOverride=false, reportOperatorIssue=false, reportOptionalOperand=false

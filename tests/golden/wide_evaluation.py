@@ -6,7 +6,7 @@
     dz/dy = -digamma(y)
 
 Residuals: x and y.
-Float32: value within 0.5 ulp, derivatives within 0.3 ulp (beyond the conditioning of the
+Float32: value within 0.5 ulp, derivatives within 0.2 ulp (beyond the conditioning of the
 formula); value evaluated in float64.
 """
 # pyright: reportIncompatibleMethodOverride=false, reportOperatorIssue=false, reportOptionalOperand=false
