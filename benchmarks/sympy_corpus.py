@@ -141,12 +141,12 @@ def special() -> Iterator[Case]:
     yield "upper gamma", sp.uppergamma(2, A)
     yield "zeta", sp.zeta(3, A)
     yield "LambertW", sp.LambertW(A)
-    yield "LambertW below -1", sp.LambertW(-1 / (3 + A), -1)
     yield "erfi", sp.erfi(X)
     yield "Airy", sp.airyai(X)
     yield "expint", sp.expint(1, A)
     yield "Si", sp.Si(X)
     yield "polylog", sp.polylog(2, X / 4)
+    yield "LambertW below -1", sp.LambertW(-1 / (3 + A), -1)
 
 
 def closed_forms() -> Iterator[Case]:

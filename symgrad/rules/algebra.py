@@ -364,9 +364,9 @@ def root_of_product(node: Expr) -> Expr | None:
 
 
 def power_as_exp(node: Expr) -> Expr | None:
-    """a**b as exp(b * log(a)), where b is no number and both vary together."""
+    """a**b as exp(b * log(a)), where b varies; by another one a power may be of 0, where the logarithm has no slope."""
     base, exponent = node.args
-    return None if exponent.number is not None else make("exp", exponent * make("log", base))
+    return None if exponent.is_static else make("exp", exponent * make("log", base))
 
 
 ALGEBRA = (

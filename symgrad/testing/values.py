@@ -75,11 +75,13 @@ def passes(subject: Subject, device: str) -> Iterator[str]:
     library.forget()
     try:
         yield from sizes(subject, device)
+        if not subject.large and not subject.broadcasts:
+            yield from value_and_gradients(subject, device)
         if subject.rule is None:
             for promise, dtype in product(subject.accuracy, (torch.float32, torch.float64)):
                 for point in promise.points:
                     yield from _at(subject, promise, dtype, point, WAYS[0], device)
-        if library.on and not any(library.walks.values()):
+        if library.on and not library.libraries:
             yield "no pass serves any call"
     finally:
         library.least, library.narrow = least, narrow

@@ -47,8 +47,8 @@ def test_from_new_to_check_with_the_real_compiler():
         if args[0] == "check":
             assert not imported & {"sympy", "mpmath", "jinja2", "symgrad.pipeline"}
         assert out
-    assert generated() == ["my_op.py", "test_my_op.py"]
-    for name in generated():
+    assert {"my_op.py", "my_op.cpp", "test_my_op.py"} <= set(generated())
+    for name in ("my_op.py", "test_my_op.py"):
         compile(Path("generated", name).read_text(), name, "exec")
 
 

@@ -52,6 +52,8 @@ def inside(name: str, argument: Expr) -> Expr:
         return ex.HALF + argument**2
     if (low, high) == (-1, 1):
         return ex.num(Fraction(9, 10)) * make("tanh", argument)
+    if -1 < low < high == 0:
+        return ex.num(Fraction(low) / 2) * make("sigmoid", argument)
     return make("abs", argument) if -1 <= low < 0 else argument
 
 

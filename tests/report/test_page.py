@@ -44,7 +44,7 @@ def test_every_drawing_and_formula_is_well_formed(page: str) -> None:
 
 
 def test_the_page_says_what_was_gained_proven_and_measured(page: str) -> None:
-    assert re.search(r"derivatives within [\d.]+ ulp where autograd loses [\d,]+; 12 bytes an element; proven", page)
+    assert re.search(r"derivatives within [\d.]+ ulp where autograd loses [\d,]+; 8 bytes an element; proven", page)
     assert page.count('class="proven"') == 5
     assert "kernels" in page
     assert "odd" not in page

@@ -82,7 +82,7 @@ def test_an_operation_without_a_spelling_is_told_at_its_place() -> None:
 
 def test_other_targets_go_on() -> None:
     compiled = compile_spec(parse_spec(SQUARE + "options: {inplace: x, targets: [torch, jax]}\n"))
-    assert set(compiled.files) == {"sq.py", "test_sq.py"}
+    assert set(compiled.files) == {"sq.py", "test_sq.py", "sq.cpp"}
     assert [m.where for m in compiled.mistakes] == ["options.inplace"]
 
 
@@ -94,7 +94,7 @@ def test_no_target_at_all_is_an_error() -> None:
 def test_files_of_all_targets_stand_side_by_side() -> None:
     compiled = compile_spec(parse_spec(SQUARE + "options: {targets: [torch, jax, mlx]}\n"))
     own = {f"{start}sq{end}.py" for start in ("", "test_") for end in ("", "_jax", "_mlx")}
-    assert set(compiled.files) == own
+    assert set(compiled.files) == {*own, "sq.cpp"}
     assert {"_runtime.py", "_runtime_arrays.py", "_runtime_jax.py", "_runtime_mlx.py"} <= set(compiled.shared)
 
 

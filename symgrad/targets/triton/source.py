@@ -147,7 +147,8 @@ class _HostPrinter(Printer):
 
     def _constant(self, node: Expr) -> Code:
         value = super()._constant(node)
-        return code("{0}.value", value) if node in self.constants else value
+        named = self.constants.get(node) == source(value)  # and not math.pi
+        return code("{0}.value", value) if named else value
 
 
 class _Writer:

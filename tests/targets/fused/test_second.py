@@ -212,7 +212,10 @@ def _second_of(module, name, x, *others):
 
 @pytest.mark.parametrize("name", TRUTH)
 def test_second_derivatives_are_accurate_wherever_they_are_finite(modules, name):
-    """Within a few ulp beyond the conditioning, and no worse than the double backward of the eager bodies."""
+    """Within a few ulp beyond the conditioning, and no worse than the double backward of the eager bodies.
+
+    What is below the normal range may be flushed to zero.
+    """
     module, points = modules[name], np.concatenate([np.linspace(-30, 30, 241), [-90, -60, 45, 80, 1e4, -1e4, 1e-6]])
     x = torch.tensor(points, dtype=torch.float32)
     others = (torch.ones(()),) if name == "gate" else ()
@@ -227,7 +230,9 @@ def test_second_derivatives_are_accurate_wherever_they_are_finite(modules, name)
             own = mp.mpf(value)
             d2, d3 = (mp.diff(TRUTH[name], own, n, h=mp.mpf(10) ** -14) for n in (2, 3))
             ulp = mp.mpf(float(np.spacing(np.float32(abs(float(d2))))))
-            allowed = abs(d3 * own) * mp.mpf(2) ** -24  # what half an ulp of x changes
+            allowed = abs(d3 * own) * mp.mpf(2) ** -23  # what an ulp of x changes
+            if abs(d2) < np.finfo(np.float32).tiny:
+                continue
             errors.append(
                 [float(max(0, abs(mp.mpf(v) - d2) - allowed) / ulp) for v in (fused[k].item(), eager[k].item())]
             )

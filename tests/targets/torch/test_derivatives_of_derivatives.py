@@ -10,7 +10,7 @@ from compiled import compiled_text
 
 from benchmarks.search.draw import Drawn
 from benchmarks.search.made import Made
-from symgrad.ops.functions import BY_AUTOGRAD
+from symgrad.ops.functions import BY_AUTOGRAD, FUNCTIONS
 
 _NAMES = sorted(name.removesuffix("_by_autograd") for name in {row.name for row in BY_AUTOGRAD.values()})
 
@@ -18,7 +18,8 @@ _NAMES = sorted(name.removesuffix("_by_autograd") for name in {row.name for row 
 @pytest.mark.parametrize("name", _NAMES)
 def test_second_derivatives_of_functions_that_torch_does_not_differentiate(name: str, tmp_path: Path) -> None:
     function = Made(Drawn(1, "pointwise", f"{name}(x)"), tmp_path, draft=True).function
-    x = torch.tensor([0.4, 1.3, 2.5], dtype=torch.float64, requires_grad=True)
+    low, high = FUNCTIONS[name].sample
+    x = torch.tensor([low + share * (high - low) for share in (0.2, 0.5, 0.7)], dtype=torch.float64, requires_grad=True)
     assert torch.autograd.gradgradcheck(function, (x,), check_fwd_over_rev=True, fast_mode=True)
 
 
