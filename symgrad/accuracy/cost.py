@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from fractions import Fraction
 
 from symgrad.accuracy.machine import machine, machine_form
+from symgrad.accuracy.widening import NARROW, WIDEN
 from symgrad.analysis.sizes import Sizes
 from symgrad.ir.expr import COMPARISONS, LOGICAL, ONE, ZERO, Expr
 from symgrad.ir.traversal import topological
@@ -33,6 +34,7 @@ _ARITHMETIC = {
     "log_softmax_backward": 3.0,
     "sigmoid_backward": 1.1,
     "tanh_backward": 1.1,
+    WIDEN: 1.0,
 }
 _SCALAR = 0.7  # of an arithmetic operation, where one operand is a Python scalar
 _MASK = 2.0  # a truth value as the number 1 or 0
@@ -55,7 +57,7 @@ def operation_cost(node: Expr) -> float:
     if node.op == "pow":
         n = node.args[1].number
         return _POWERS.get(n, 4.0) if n is not None else 4.0
-    row = FUNCTIONS.get(node.op)
+    row = FUNCTIONS.get(NARROW.get(node.op, node.op))
     return row.cost if row is not None else TENSOR_OPS[node.op].cost
 
 

@@ -10,6 +10,7 @@ from fused_specs import GAMMA, GATE, MEAN
 
 from symgrad.compiler.compile import compile_operation
 from symgrad.parse import parse_formulas
+from symgrad.pipeline import compile_spec
 from symgrad.spec import load_spec, parse_spec
 from symgrad.targets.cpp.language import CPP
 from symgrad.targets.fused.binding import fused
@@ -80,3 +81,9 @@ def test_nobody_gets_a_forward_without_a_backward_unasked():
     assert not found.files
     assert found.missing[0].startswith("no kernel for forward and backward: backward has none: ")
     assert fused(Layout(compile_operation(parse_formulas(spec.with_kernels()))), (CPP,)).files
+
+
+@pytest.mark.parametrize("formula", ["sinc(x)", "tan(x * w)", "cos(x**2) * w"])
+def test_a_pass_with_angles_in_float64_is_weighed_like_others(formula):
+    found = compile_spec(parse_spec(f"\nop: turned\ntensors: {{x: , w: }}\noutputs: {{y: '{formula}'}}\n"))
+    assert "turned.cpp" in found.files
