@@ -20,7 +20,7 @@ _MOST_EFFORT = 8_000_000  # operations times points for all formulas of an opera
 class Candidate:
     """A form of a formula with its figures; `wide` means evaluated in float64 for float32 inputs.
 
-    `far` is how many times its cost one would give for being right at far points, too.
+    `far_worth` is how many times its cost one would give for being right at far points, too.
     """
 
     form: Expr
@@ -28,7 +28,7 @@ class Candidate:
     float64: Score
     cost: float
     wide: bool = False
-    far: float = 1.0
+    far_worth: float = 1.0
 
     @property
     def key(self) -> tuple[float, ...]:
@@ -39,7 +39,7 @@ class Candidate:
     @property
     def price(self) -> float:
         """The cost, higher where the form is wrong at far points."""
-        return self.cost * (self.far if self.float32.far + self.float64.far else 1)
+        return self.cost * (self.far_worth if self.float32.far + self.float64.far else 1)
 
     @property
     def accurate(self) -> bool:

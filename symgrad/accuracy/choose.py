@@ -157,7 +157,7 @@ class _Search:
         self.origin[form] = (*self.origin[chosen.form], Step("finite", chosen.form, form, why))
         scores = self.judge.score(form, FLOAT32, wide=chosen.wide), self.judge.score(form, FLOAT64)
         price = _price(form) * (_WIDE if chosen.wide else 1)
-        return Candidate(form, *scores, price, chosen.wide, self.precision.far)
+        return Candidate(form, *scores, price, chosen.wide, self.precision.far_worth)
 
     @property
     def best(self) -> Candidate:
@@ -210,7 +210,7 @@ class _Search:
         if form not in self.measured:
             self.effort.spend(_operands(form) * sum(map(len, self.judge.sample.points.values())))
             scores = self.judge.score(form, FLOAT32), self.judge.score(form, FLOAT64)
-            self.measured[form] = Candidate(form, *scores, _price(form), far=self.precision.far)
+            self.measured[form] = Candidate(form, *scores, _price(form), far_worth=self.precision.far_worth)
         return self.measured[form]
 
     def add(self, form: Expr, steps: tuple[Step, ...], approximate: bool = False) -> None:

@@ -35,7 +35,7 @@ class Precision:
     `explained` is the change in ulp of each tensor, and of each float hyperparameter if `hyperparameters` says so, that
     an error is compared with. A form may err by `acceptable` ulp if it spares more than `worth` passes over memory. One
     that `widens` is evaluated in float64 where none in float32 is acceptable. A form that is right where a tensor is
-    beyond 1e18, too, though no domain names such values, may cost `far` times as much as one that is not.
+    beyond 1e18, too, though no domain names such values, may cost `far_worth` times as much as one that is not.
     """
 
     explained: float = 1.0
@@ -43,13 +43,13 @@ class Precision:
     acceptable: float = 4.0
     worth: float = 3.0
     widens: bool = True
-    far: float = 1.1
+    far_worth: float = 1.1
 
 
 PRECISIONS = {
     "auto": Precision(),
-    "strict": Precision(explained=0.5, hyperparameters=False, far=math.inf),
-    "fast": Precision(acceptable=64.0, worth=0.0, widens=False, far=1.0),
+    "strict": Precision(explained=0.5, hyperparameters=False, far_worth=math.inf),
+    "fast": Precision(acceptable=64.0, worth=0.0, widens=False, far_worth=1.0),
 }
 
 
@@ -77,7 +77,7 @@ class Score:
 
 
 FAR = 1e18  # beyond it overflow guards are weighed
-_FAR = (2.0**59, 2.0**61, 2.0**64, 2.0**70, 2.0**90, 2.0**110, 2.0**126)
+_OUTSIDE = (2.0**59, 2.0**61, 2.0**64, 2.0**70, 2.0**90, 2.0**110, 2.0**126)
 _BITS = 200  # in which a truth is compared
 _MOST_CHECKS = 20  # points at which a rewritten form is compared
 
@@ -131,9 +131,9 @@ class Sample:
         for base in self.points[FLOAT64][:: max(1, len(points) // 6)]:
             tensors = [s for s in base if s.tensors and s["kind"] == "tensor"]
             for symbol in tensors:
-                points += [{**base, symbol: sign * size} for size in _FAR for sign in (1, -1)]
-                points += [{**base, symbol: 1 / size} for size in _FAR]
-            scales = (*_FAR, *(1 / size for size in _FAR))
+                points += [{**base, symbol: sign * size} for size in _OUTSIDE for sign in (1, -1)]
+                points += [{**base, symbol: 1 / size} for size in _OUTSIDE]
+            scales = (*_OUTSIDE, *(1 / size for size in _OUTSIDE))
             points += [{**base, **{s: scale * base[s] for s in tensors}} for scale in scales]  # of ordinary ratios
         return Check(points)
 
@@ -290,7 +290,7 @@ class Judge:
     def _reference(self, index: int, truth: Truth | None, point: Environment, target: Format) -> _Reference | None:
         if truth is None or isinstance(truth.value, str):
             return None
-        far = math.isfinite(self.precision.far) and self.sample.is_far(point)
+        far = math.isfinite(self.precision.far_worth) and self.sample.is_far(point)
         if isinstance(truth.value, bool):
             return _Reference(index, float(truth.value), 0.0, 1.0, 0.0, boolean=True, far=far)
         if abs(truth.value) > target.largest:

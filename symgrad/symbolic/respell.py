@@ -6,7 +6,10 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any
 
-__all__ = ["in_other_words"]
+__all__ = ["SYMPY_FAULTS", "in_other_words"]
+
+SYMPY_FAULTS = (TypeError, ValueError, AttributeError, NotImplementedError, ZeroDivisionError)
+"""What SymPy raises by its own faults with what it has no answer for."""
 
 _DIGITS = 25  # of a number that has no name here
 
@@ -30,7 +33,7 @@ def _respellings(node: Any) -> Iterator[Any]:
     if isinstance(node, sympy.Poly):
         yield node.as_expr()
     if isinstance(node, sympy.Contains):
-        with suppress(NotImplementedError, TypeError, AttributeError):
+        with suppress(*SYMPY_FAULTS):
             yield node.args[1].as_relational(node.args[0])
     if not isinstance(node, sympy.Expr) or node.is_Matrix:
         return
@@ -45,8 +48,8 @@ def _respellings(node: Any) -> Iterator[Any]:
     for way in ways:
         try:
             found = way(node)
-        except (TypeError, ValueError, AttributeError, NotImplementedError, ZeroDivisionError):
-            continue  # SymPy's own faults with what it has no answer for
+        except SYMPY_FAULTS:
+            continue
         if isinstance(found, sympy.Piecewise) and found.args[-1].cond != True:  # noqa: E712 (SymPy's own true)
             continue
         yield found

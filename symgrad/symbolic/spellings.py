@@ -14,6 +14,7 @@ from symgrad.ir.expr import Expr
 from symgrad.ir.traversal import rebuild, topological
 from symgrad.symbolic.from_sympy import from_sympy
 from symgrad.symbolic.prove import Claim, judge
+from symgrad.symbolic.respell import SYMPY_FAULTS
 from symgrad.symbolic.to_sympy import NotConvertible, to_sympy
 
 __all__ = ["spellings"]
@@ -36,8 +37,8 @@ def spellings(formula: Expr, points: Sequence[Environment]) -> Iterator[tuple[st
     for name, respell, largest in _simplifiers():
         try:
             found = _respelled(formula, respell, largest, symbols, back)
-        except (NotConvertible, NotImplementedError, ValueError, TypeError, AttributeError, ZeroDivisionError):
-            continue  # SymPy's own faults with formulas that it has no answer for
+        except (NotConvertible, *SYMPY_FAULTS):
+            continue
         if found in seen or len(topological(found)) > _MOST_GROWN * len(topological(formula)):
             continue
         seen.add(found)

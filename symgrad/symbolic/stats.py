@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from symgrad.errors import Location, Mistake, SpecError
+from symgrad.symbolic.respell import SYMPY_FAULTS
 
 __all__ = ["log_density"]
 
@@ -30,7 +31,7 @@ def log_density(variable: Any, x: Any = None, hyperparameters: Iterable[Any] = (
         x = sympy.Symbol("x", positive=True) if positive else sympy.Symbol("x", real=True)
     try:
         found = density(variable)(x)
-    except (NotImplementedError, TypeError, ValueError, AttributeError) as error:
+    except SYMPY_FAULTS as error:
         raise _fault(f"SymPy has no density of it: {error}") from None
     named = {str(item) for item in hyperparameters}
     parameters = [s for a in distribution.args for s in sorted(a.free_symbols, key=str) if str(s) not in named]
