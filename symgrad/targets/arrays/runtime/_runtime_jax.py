@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
@@ -23,6 +24,7 @@ from ._runtime_arrays import (
     cut,
     flatten,
     hyperparameter,
+    mixed_bits,
     part,
     quotient,
     several,
@@ -338,6 +340,16 @@ def power(x: Array, exponent: float) -> Array:
 def finite(x: Array) -> Array:
     """Return ``x`` with 1e30 in place of an infinity: a limit is reached there."""
     return jnp.nan_to_num(x, nan=jnp.nan, posinf=1e30, neginf=-1e30)
+
+
+def random_bits(shape: Sequence[int], seed: Any) -> Array:
+    """Return 23 random bits for each place of an array, the same for a seed wherever they are drawn."""
+    if isinstance(seed, int):
+        number = jnp.uint32(seed >> 32 & 0xFFFFFFFF), jnp.uint32(seed & 0xFFFFFFFF)
+    else:
+        number = (seed >> 31 >> 1).astype(jnp.uint32), seed.astype(jnp.uint32)
+    places = jax.lax.iota(jnp.uint32, math.prod(shape)).reshape(shape) + 1
+    return mixed_bits(places, number).astype(jnp.int32)
 
 
 # ------------------------------------------------------------------------------------------ reductions
