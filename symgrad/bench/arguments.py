@@ -76,17 +76,17 @@ def _shapes(spec: Spec, elements: int) -> Callable[[Tensor], tuple[int, ...]]:
     row = free if len(named) == 1 else min(_ROW, free)
     rest = max(1, free // row)
     sizes: dict[int | str, int] = {}
-    for place, dim in enumerate(reversed(named)):
+    for place, name in enumerate(reversed(named)):
         middle = min(_MIDDLE, rest) if len(named) > 2 else rest
-        sizes[dim] = row if place == 0 else middle if place < len(named) - 1 else rest // (middle if place > 1 else 1)
+        sizes[name] = row if place == 0 else middle if place < len(named) - 1 else rest // (middle if place > 1 else 1)
     for tensor in spec.tensors:
         for dim in tensor.shape or ():
             sizes.setdefault(dim, dim if isinstance(dim, int) else min(_MIDDLE, elements))
     values = [extent(v) for v in topological(*parse_formulas(spec).outputs.values())]
     while max(_count(v, sizes) for v in values) > elements:  # products of matrices may be larger than these
-        halved: int | str = max((d for d in sizes if isinstance(d, str)), key=lambda d: sizes[d], default="")
-        if named and named[0] == widest[0] and sizes[named[0]] > _FEW:
-            halved = named[0]
+        largest = max((d for d in sizes if isinstance(d, str)), key=lambda d: sizes[d], default="")
+        first = widest[0] if widest[:1] == tuple(named[:1]) else ""
+        halved = first if sizes.get(first, 0) > _FEW else largest
         if sizes.get(halved, 1) == 1:
             break
         sizes[halved] //= 2
