@@ -77,6 +77,9 @@ def refusals(operation: Operation, target: Target) -> list[Mistake]:
         found.append(_at_option(spec, "inplace", f"{name} has no operations in place"))
     if not spec.options.double_backward:
         found.append(_at_option(spec, "double_backward", f"every derivative in {name} can be differentiated"))
+    if spec.op in target.framework.imports:
+        message = f"{spec.op!r} is a module that the files for {name} need"
+        found.append(_at_word(spec, rf"(?<=op: ){spec.op}\b", "op", message))
     forms = [form for v in _forms(operation) for form in v]
     for calls in dict.fromkeys(target.spelling.missing(forms)):
         formulas = [*spec.let, *(o.formula for o in spec.outputs), *spec.gradients.values()]
@@ -97,6 +100,11 @@ def _forms(operation: Operation) -> Iterator[Iterable[Expr]]:
 
 def _at_option(spec: Spec, option: str, message: str) -> Mistake:
     """A mistake at an option, where the spec's text has it."""
-    match = re.search(rf"\b{option}\b", spec.text)
+    return _at_word(spec, rf"\b{option}\b", f"options.{option}", message)
+
+
+def _at_word(spec: Spec, pattern: str, where: str, message: str) -> Mistake:
+    """A mistake at what a pattern finds in the spec's text."""
+    match = re.search(pattern, spec.text)
     place = SourceText(spec.text, spec.path)
-    return place.mistake(place.location(match.start() if match else 0), f"options.{option}", message)
+    return place.mistake(place.location(match.start() if match else 0), where, message)

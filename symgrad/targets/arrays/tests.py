@@ -32,20 +32,18 @@ def facts(layout: Layout) -> dict[str, Any]:
     spec, samples = layout.spec, Samples(layout.operation)
     rules = {t: _rule(layout, t, form) for t, form in layout.operation.program.gradients.items()}
     composite = branches(layout.operation.body, lambda variant: _composite(layout, variant), layout.condition)
+    keywords, taken = _keywords(layout)
     empty = shapes(samples)[1]
     found: dict[str, Any] = {
         "op": spec.op,
         "class_name": "".join(part[:1].upper() + part[1:] for part in spec.op.split("_")),
         "summary": summary(samples),
-        "signature": ", ".join([*layout.tensors, *(f"*, {', '.join(layout.values)}" for _ in layout.values[:1])]),
-        "composite": lines(composite),
+        "signature": ", ".join([*layout.tensors, *keywords]),
+        "composite": [*taken, *lines(composite)],
         "inputs": [_input(layout, samples, t.name) for t in spec.tensors],
         "cases": [f"({_mapping(layout, values)}, {literal(sizes)})" for values, sizes in _cases(samples)],
-        "rules": [(tensor, lines(rule)) for tensor, rule in rules.items()],
-        "rule_arguments": ", ".join(
-            [*layout.tensors, *(f"grad_{o.name}" for o in spec.outputs)]
-            + [f"*, {', '.join(layout.values)}" for _ in layout.values[:1]]
-        ),
+        "rules": [(tensor, [*taken, *lines(rule)]) for tensor, rule in rules.items()],
+        "rule_arguments": ", ".join([*layout.tensors, *(f"grad_{o.name}" for o in spec.outputs), *keywords]),
         "linear": layout.is_linear,
         "smooth": tuple_of(
             [str(o.grad and layout.promoted(layout.variants[0].formulas[o.name]) is not None) for o in spec.outputs]
@@ -59,6 +57,14 @@ def facts(layout: Layout) -> dict[str, Any]:
     found["imported"] = reads(composite).union(*map(reads, rules.values()), *(words(v) for _, v, _ in refused(spec)))
     found["constants"] = [(name, constant_value(node)) for node, name in layout.constants.items()]
     return found
+
+
+def _keywords(layout: Layout) -> tuple[list[str], list[str]]:
+    """How a function takes the hyperparameters, and the lines that name those whose own names mean something else."""
+    pairs = list(zip(layout.hyperparameters, layout.values, strict=True))
+    own = [name for name, local in pairs if name == local]
+    others = [f"{local} = others[{literal(name)}]" for name, local in pairs if name != local]
+    return [*(["*", *own] if own else []), *(["**others"] if others else [])], others
 
 
 def _composite(layout: Layout, variant: Variant) -> Program:
