@@ -37,6 +37,7 @@ from symgrad.targets.torch.samples import (
 __all__ = ["golden"]
 
 _MOST_ELEMENTS = 24  # of all arguments
+_FEW = ((3,), (1, 3), (1, 3, 2))  # along the first dimension, the second, and those after it
 _SCALES = (1.0, 30.0, 1000.0)
 _LARGE, _SMALL = 1e30, 1e-37
 _BITS = (600, 3000)  # what agrees in both is the truth
@@ -68,13 +69,17 @@ def golden(layout: Layout) -> Iterator[str]:
 
 
 def _few(samples: Samples) -> Shapes | None:
-    """Shapes of few elements: rather of two along what was declared than of one alone, as far as operations fit."""
+    """Shapes of few elements: rather of three along what was declared than of one alone, as far as operations fit."""
     cases = [s for s in shapes(samples)[0] if None not in s and _is_small(s)]
     if cases and any(n > 1 for shape in cases[0] for n in shape or ()):
         return cases[0]
-    names = [d for t in samples.spec.tensors for d in t.shape or () if isinstance(d, str)]
-    pairs = in_sizes(samples.spec, dict.fromkeys(names, 2)) if all(t.shape for t in samples.spec.tensors) else None
-    return pairs if pairs and _is_small(pairs) and accepted(samples)(pairs) else next(iter(cases), None)
+    tensors = samples.spec.tensors
+    names = dict.fromkeys(d for t in tensors for d in t.shape or () if isinstance(d, str))
+    for sizes in _FEW if all(t.shape for t in tensors) else ():
+        found = in_sizes(samples.spec, {n: sizes[min(k, len(sizes) - 1)] for k, n in enumerate(names)})
+        if _is_small(found) and accepted(samples)(found):
+            return found
+    return next(iter(cases), None)
 
 
 def _is_small(sizes: Shapes) -> bool:
