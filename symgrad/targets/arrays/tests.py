@@ -19,12 +19,21 @@ from symgrad.targets.constants import constant_value
 from symgrad.targets.literals import literal, tuple_of
 from symgrad.targets.torch.docs import summary
 from symgrad.targets.torch.layout import Layout as Samples
-from symgrad.targets.torch.samples import large_shapes, refused, sampled_range, settings, shapes
+from symgrad.targets.torch.samples import (
+    Shapes,
+    accepted,
+    in_sizes,
+    large_shapes,
+    refused,
+    sampled_range,
+    settings,
+    shapes,
+)
 
 __all__ = ["facts"]
 
 _MOST_CASES = 4
-_LARGE = ((16, 17),)
+_LARGE = (16, 17)
 
 
 def facts(layout: Layout) -> dict[str, Any]:
@@ -49,7 +58,7 @@ def facts(layout: Layout) -> dict[str, Any]:
             [str(o.grad and layout.promoted(layout.variants[0].formulas[o.name]) is not None) for o in spec.outputs]
         ),
         "refused": [f"({literal(name)}, {value}, {error})" for name, value, error in refused(spec)],
-        "large": [literal(s) for s in large_shapes(samples)[:1] or (_LARGE * len(spec.tensors),) * bool(empty)],
+        "large": [literal(s) for s in large_shapes(samples)[:1] or (_large(samples) if empty else [])],
         "empty": [literal(s) for s in empty[:1]],
         "golden": list(golden(layout)),
         "call_signature": signature(layout, "Any"),
@@ -105,6 +114,14 @@ def _cases(samples: Samples) -> list[tuple[Any, Any]]:
     chosen = [(values[k % len(values)], sizes[k % len(sizes)]) for k in range(count)]
     chosen += [(values[0], s) for s in absent]
     return list({repr(c): c for c in chosen}.values())
+
+
+def _large(samples: Samples) -> list[Shapes]:
+    """Shapes of many elements where nothing is declared, if the others fit to them."""
+    tensors = samples.spec.tensors
+    own = in_sizes(samples.spec, {})
+    found = tuple(_LARGE if t.shape is None else size for t, size in zip(tensors, own, strict=True))
+    return [found] if _LARGE in found and accepted(samples)(found) else []
 
 
 def _mapping(layout: Layout, values: Any) -> str:
