@@ -370,9 +370,9 @@ class _Search:
         """Where a form errs about a point, in what order to try: round and symmetric first; none if it is elsewhere."""
         distances: list[float] = []
         for format_, bound in ALLOWED.items():
-            column = self.judge.sample.exact(format_)(target.distance)
+            column = self.judge.sample.truth(format_).floats(target.distance)
             errors = self.judge.measure(form, format_).errors
-            distances += [float(column[i]) for i, e in errors.items() if e > bound]
+            distances += [column[i] for i, e in errors.items() if e > bound]
         close = [d for d in distances if abs(d) <= _FARTHEST]
         if not close or min(map(abs, close)) > _NEAREST or 2 * len(close) < len(distances):
             return []
