@@ -33,14 +33,17 @@ def topological(*roots: Expr, leaves: Collection[Expr] = frozenset()) -> list[Ex
     """All nodes below the roots, arguments before users, each once; does not look below `leaves`."""
     order: list[Expr] = []
     seen: set[Expr] = set()
+    count = 0
     stack: list[Expr | None] = [*reversed(roots)]  # None stands before a node whose arguments have been visited
     while stack:
         node = stack.pop()
         if node is None:
             order.append(cast(Expr, stack.pop()))
-        elif node not in seen:
-            seen.add(node)
-            if not node.args or node in leaves:
+            continue
+        seen.add(node)
+        if len(seen) > count:  # for the first time: a hash takes as long as all the rest
+            count += 1
+            if not node.args or (leaves and node in leaves):
                 order.append(node)
             else:
                 stack += (node, None)
@@ -76,6 +79,15 @@ class PerNode(Generic[T]):
             if node not in found:
                 found[node] = self._compute(node)
         return found[root]
+
+
+@PerNode
+def operations(node: Expr) -> frozenset[str]:
+    """The names of all operations of an expression."""
+    below = [operations(a) for a in node.args]
+    largest: frozenset[str] = max(below, key=len, default=frozenset())
+    found = largest.union((node.op,), *(own for own in below if own is not largest))
+    return largest if len(found) == len(largest) else found
 
 
 def kept(compute: Callable[P, T]) -> Callable[P, T]:

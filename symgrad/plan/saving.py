@@ -348,7 +348,8 @@ def read_by(gradients: Sequence[Expr], kept: frozenset[Expr]) -> set[Expr]:
         node = stack.pop()
         if node not in found:
             found.add(node)
-            stack += [] if node in kept else data_arguments(node)
+            if node not in kept:
+                stack += data_arguments(node)
     return found
 
 
