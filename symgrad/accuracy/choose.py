@@ -214,8 +214,14 @@ class _Search:
         return self.measured[form]
 
     def add(self, form: Expr, steps: tuple[Step, ...], approximate: bool = False) -> None:
-        """Measure a form that `steps` derived; it is compared with the formula only when it turns out good."""
+        """Measure a form that `steps` derived; it is compared with the formula only when it turns out good.
+
+        One that costs no less than a form with which nothing but time is to be gained is not even measured.
+        """
         if form not in self.measured and form not in self.rejected:
+            best = self.best
+            if best.accurate and _price(form) >= best.price:
+                return
             self.measure(form)
             self.origin[form] = steps
             if approximate:
