@@ -113,9 +113,8 @@ def transform(root: Expr, visit: Callable[[Expr], Expr]) -> Expr:
 
 def substitute(root: Expr, replacements: Mapping[Expr, Expr]) -> Expr:
     """`root` with whole subexpressions replaced; replaced ones are not searched further."""
-    keys = frozenset(replacements)
     mapped: dict[Expr, Expr] = {}
-    for node in topological(root, leaves=keys):
+    for node in topological(root, leaves=replacements):
         replaced = replacements.get(node)
         mapped[node] = replaced if replaced is not None else rebuild(node, (mapped[a] for a in node.args))
     return mapped[root]
