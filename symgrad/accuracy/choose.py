@@ -276,17 +276,28 @@ class _Search:
         return not self.effort.is_spent and chosen.float64.ulp > _HALF_THE_DIGITS
 
     def respell(self) -> bool:
-        """Measure SymPy's spellings of the formula; whether there are any. Nothing but this imports SymPy."""
-        from symgrad.symbolic.spellings import spellings
+        """Add SymPy's spellings of the formula that may be chosen; whether there are any. Only this imports SymPy.
+
+        A proof takes longer than a measurement, so what is no better than what is there is not proven.
+        """
+        from symgrad.symbolic.spellings import proven, spellings
 
         before = len(self.measured)
         points = moderate(self.judge.sample.points, _MOST_RESPELLED_POINTS)
         for name, form in spellings(self.formula, points):
-            why = f"SymPy's {name}, proven equal"
-            first = Step(RESPELLED, self.formula, form, why)
-            self.add(form, (first,))
+            if self.best.accurate:
+                break
             settled, steps = self.direct(form)
-            self.add(settled, (first, *steps))
+            least = self.leading(_MOST_WIDE)[-1].key
+            new = [f for f in dict.fromkeys((form, settled)) if f not in self.measured and f not in self.rejected]
+            keys = [self.measure(f).key for f in new]
+            if min(keys, default=least) < least and proven(name, self.formula, form, points):
+                first = Step(RESPELLED, self.formula, form, f"SymPy's {name}, proven equal")
+                self.origin |= {f: (first,) if f is form else (first, *steps) for f in new}
+                continue
+            for f in new:
+                del self.measured[f]
+                self.rejected.add(f)
         return len(self.measured) > before
 
     # ------------------------------------------------------------------------------------------ single rewrites
