@@ -24,6 +24,7 @@ _HUGE = arb(2) ** 200  # beyond it exponentials saturate, as in mpmath's table
 _LARGEST_POWER = 2**40
 _ZERO = arb(0)
 _ONE = arb(1)
+_HALF = arb(0.5)
 
 
 @contextmanager
@@ -262,6 +263,19 @@ def _whole(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return apply
 
 
+def _round(x: Any) -> Any:
+    """To the nearest integer, of two the even one."""
+    above = x + _HALF
+    found = above.floor()
+    if not found.is_exact() or (above.contains(found) and not above.is_exact()):
+        return None
+    return found - 1 if above == found and not (found / 2).is_integer() else found
+
+
+def _hypot(a: Any, b: Any) -> Any:
+    return (a * a + b * b).sqrt()
+
+
 def _atan2(y: Any, x: Any) -> Any:
     if x == 0 and y == 0:
         return _ZERO
@@ -321,4 +335,6 @@ BALLS: Mapping[str, Callable[..., Any]] = {
     "polygamma": _polygamma,
     "floor": _whole(arb.floor),
     "ceil": _whole(arb.ceil),
+    "round": _round,
+    "hypot": _hypot,
 }

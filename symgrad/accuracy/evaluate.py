@@ -151,7 +151,7 @@ def nearest(op: str) -> Callable[..., Any]:
     def apply(*arguments: Any) -> Any:
         if direct is not None:
             result = direct(*arguments)
-            if result.is_finite():
+            if result.is_finite() or any(a.is_nan() for a in arguments):
                 return result
         elif all(isinstance(a, bool | str) or a.is_finite() for a in arguments):
             result = midpoint(function, arguments)
@@ -462,11 +462,11 @@ class Table:
             last = fine == _PRECISIONS[-1]
             agreed = [k for k in rows if _agree(earlier[k], later[k])]
             decided = [k for k in agreed if last or not _is_zero(later[k]) or tables[1].plainly_zero(formula, k)]
-            slopes = {s: tables[1].slope(formula, s) for s in symbols} if decided else {}
-            for k in decided:
-                if isinstance(later[k], bool | str) or mp.isfinite(later[k]):
-                    sizes = {s: _finite(column[k]) for s, column in slopes.items()}
-                    found[pending[k]] = Truth(ball(later[k]), sizes)
+            told = [k for k in decided if isinstance(later[k], bool | str) or mp.isfinite(later[k])]
+            slopes = {s: tables[1].slope(formula, s) for s in symbols} if told else {}
+            for k in told:
+                sizes = {s: _finite(column[k]) for s, column in slopes.items()}
+                found[pending[k]] = Truth(ball(later[k]), sizes)
             undefined = [pending[k] for k in decided if self.limits and _is_nan(later[k])]
             for index, truth in zip(undefined, self._limits(formula, symbols, undefined), strict=True):
                 found[index] = truth
