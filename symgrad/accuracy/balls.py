@@ -9,20 +9,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import mpmath as mp
 from flint import arb, ctx, fmpz
 
 __all__ = [
-    *("BALLS", "ball", "is_narrow", "midpoint", "precision", "quotient", "rounded", "rounded_product", "rounded_sum"),
-    "to_mpf",
+    *("BALLS", "ball", "is_narrow", "midpoint", "power_by", "precision", "quotient", "rounded", "rounded_product"),
+    *("rounded_sum", "to_mpf"),
 ]
 
 _HUGE = arb(2) ** 200  # beyond it exponentials saturate, as in mpmath's table
 _LARGEST_POWER = 2**40
 _ZERO = arb(0)
 _ONE = arb(1)
+_HALF = arb(0.5)
 
 
 @contextmanager
@@ -38,7 +40,9 @@ def precision(bits: int) -> Iterator[None]:
 
 def ball(value: Any) -> Any:
     """A number as a ball without radius; truth values and texts as they are."""
-    if isinstance(value, bool | str):
+    if type(value) is float:
+        return arb(value)
+    if isinstance(value, (bool, str)):
         return value
     if isinstance(value, mp.mpf):
         if not mp.isfinite(value):
@@ -221,17 +225,28 @@ def _integer(x: Any) -> int | None:
     return None if found is None else int(found)
 
 
-def _power(x: Any, exponent: Any) -> Any:
+def power_by(exponent: Any) -> Callable[[Any], Any]:
+    """The power with one exponent."""
     whole = _integer(exponent)
     if whole is not None:
-        if x == 0:
-            return _ONE if whole == 0 else _ZERO if whole > 0 else None
-        return x**whole if whole >= 0 else 1 / x**-whole
-    if not x > 0 or not abs(exponent) < _LARGEST_POWER:
-        return None
+        return partial(_whole_power, whole)
+    if not abs(exponent) < _LARGEST_POWER:
+        return lambda x: None
     if exponent == 0.5:
-        return x.sqrt()
-    return 1 / x.sqrt() if exponent == -0.5 else x**exponent
+        return lambda x: x.sqrt() if x > 0 else None
+    if exponent == -0.5:
+        return lambda x: 1 / x.sqrt() if x > 0 else None
+    return lambda x: x**exponent if x > 0 else None
+
+
+def _whole_power(n: int, x: Any) -> Any:
+    if x == 0:
+        return _ONE if n == 0 else _ZERO if n > 0 else None
+    return x**n if n >= 0 else 1 / x**-n
+
+
+def _power(x: Any, exponent: Any) -> Any:
+    return power_by(exponent)(x)
 
 
 def _sign(x: Any) -> Any:
@@ -246,6 +261,19 @@ def _whole(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
         return found if found.is_exact() else None
 
     return apply
+
+
+def _round(x: Any) -> Any:
+    """To the nearest integer, of two the even one."""
+    above = x + _HALF
+    found = above.floor()
+    if not found.is_exact() or (above.contains(found) and not above.is_exact()):
+        return None
+    return found - 1 if above == found and not (found / 2).is_integer() else found
+
+
+def _hypot(a: Any, b: Any) -> Any:
+    return (a * a + b * b).sqrt()
 
 
 def _atan2(y: Any, x: Any) -> Any:
@@ -309,4 +337,6 @@ BALLS: Mapping[str, Callable[..., Any]] = {
     "polygamma": _polygamma,
     "floor": _whole(arb.floor),
     "ceil": _whole(arb.ceil),
+    "round": _round,
+    "hypot": _hypot,
 }

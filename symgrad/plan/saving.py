@@ -8,8 +8,10 @@ forward, which backward uses only where nothing differentiates it and recomputes
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import combinations
 from typing import Any
 
@@ -105,16 +107,23 @@ def plan(
     composite_bytes, composite_beside = map(_rounded, composite.composite_bytes(formulas.values(), fixed, sizes))
     composite_cost = backward_cost(formulas.values(), fixed)
 
-    def assess(base: Sequence[Saved], extras: Sequence[Expr]) -> Plan:
+    def keeping(base: Sequence[Saved], extras: Sequence[Expr]) -> Plan:
+        """The plan, but for what it costs."""
         base = [*base, *(_describe(e, names, sizes) for e in extras if e.is_boolean)]
         read = read_by(gradients, frozenset(s.value for s in base))  # a mask may stand for an input
         own = (Saved(e, "intermediate", _bytes(e, sizes), _WHY_EXTRA) for e in extras if not e.is_boolean)
         saved = (*(s for s in base if s.value in read), *own)
         kept = frozenset(s.value for s in saved)
-        spent = remaining_cost(gradients, kept, sizes)
         bytes_ = _rounded(total(s.bytes for s in saved))
         again = len(_repeated(gradients, kept))
-        return Plan(saved, bytes_, composite_bytes, spent, composite_cost, again, composite_beside)
+        return Plan(saved, bytes_, composite_bytes, math.nan, composite_cost, again, composite_beside)
+
+    @cache
+    def spent(kept: frozenset[Expr]) -> float:
+        return remaining_cost(gradients, kept, sizes)
+
+    def priced(plan: Plan) -> Plan:
+        return replace(plan, cost=spent(frozenset(s.value for s in plan.saved)))
 
     plans = []
     for masks in (False,) if fused else (True, False):
@@ -124,12 +133,12 @@ def plan(
         base = [
             _describe(value, names, sizes) for value in sorted(cut, key=lambda v: (places.get(v, len(places)), v.order))
         ]
-        plans.append(assess(base, ()))
+        plans.append(priced(keeping(base, ())))
         if policy != "memory" and not fused:
             kept = frozenset(s.value for s in base)
             candidates = _intermediates(outputs.values(), gradients, kept) if extras else []
             candidates += _signs(outputs.values(), gradients, kept) if masks else []
-            plans += [assess(base, chosen) for size in (1, 2) for chosen in combinations(candidates, size)]
+            plans += [priced(keeping(base, chosen)) for size in (1, 2) for chosen in combinations(candidates, size)]
 
     def preference(plan: Plan) -> tuple[float, ...]:
         if policy != "auto":
@@ -142,14 +151,15 @@ def plan(
         return best
     forward = frozenset(topological(*outputs.values()))
     starts = (best, *(p for p in plans if not p.extras))
-    return min((_with_products(p, gradients, forward, assess, preference) for p in starts), key=preference)
+    found = (_with_products(p, gradients, forward, keeping, lambda p: preference(priced(p))) for p in starts)
+    return min(map(priced, found), key=preference)
 
 
 def _with_products(
     plan: Plan,
     gradients: Sequence[Expr],
     forward: frozenset[Expr],
-    assess: Callable[[Sequence[Saved], Sequence[Expr]], Plan],
+    keeping: Callable[[Sequence[Saved], Sequence[Expr]], Plan],
     preference: Callable[[Plan], tuple[float, ...]],
 ) -> Plan:
     """The plan that keeps more, as long as fewer products are repeated, in the composite's bytes.
@@ -161,7 +171,7 @@ def _with_products(
         again = set(_repeated(gradients, kept))
         sums = [n for n in read_by(gradients, kept) - kept if n.op == "add" and not again.isdisjoint(n.args)]
         spare = forward.intersection([*again, *sums])
-        more = (assess(plan.base, [*own, value]) for value in sorted(spare, key=lambda n: n.order))
+        more = (keeping(plan.base, [*own, value]) for value in sorted(spare, key=lambda n: n.order))
         fewer = [p for p in more if p.repeated < plan.repeated and not p.is_larger]
         if not fewer:
             return plan
@@ -338,7 +348,8 @@ def read_by(gradients: Sequence[Expr], kept: frozenset[Expr]) -> set[Expr]:
         node = stack.pop()
         if node not in found:
             found.add(node)
-            stack += [] if node in kept else data_arguments(node)
+            if node not in kept:
+                stack += data_arguments(node)
     return found
 
 
