@@ -182,6 +182,12 @@ def test_an_operation_is_callable_has_its_names_and_its_mathematics(capsys: pyte
     assert "sigmoid" in capsys.readouterr().out
 
 
+def test_an_operation_proves_itself() -> None:
+    found = symgrad.op("swish_of_ways", y=X / (1 + sp.exp(-BETA * X)), module=MODULE).prove()
+    assert found.proven and not found.refuted
+    assert str(found).splitlines()[:2] == ["y: proven", "dy/dx: proven"]
+
+
 def test_a_pickle_is_one_operation_in_another_process(tmp_path: Path) -> None:
     op = symgrad.op("swish_of_ways", y=X / (1 + sp.exp(-BETA * X)), module=MODULE)
     assert pickle.loads(pickle.dumps(op)) is op
@@ -325,14 +331,19 @@ def test_unit_matrices_elements_and_ranged_indices_have_words() -> None:
     torch.testing.assert_close(total(left[0]), (left[0] ** 2).sum())
 
 
-def test_what_needs_no_sympy_leaves_it_out(tmp_path: Path) -> None:
+def test_what_needs_no_sympy_and_no_processes_leaves_them_out(tmp_path: Path) -> None:
     (tmp_path / "double.yaml").write_text("op: doubled_once\ntensors: {x: }\noutputs: {y: 2 * x}\n")
     code = (
         "import sys; from symgrad.cli import main\n"
         "try: main(sys.argv[1:])\n"
         "except SystemExit: pass\n"
-        "assert 'sympy' not in sys.modules, 'SymPy was imported'"
+        "imported = {'sympy', 'concurrent.futures'} & set(sys.modules); assert not imported, imported"
     )
     spec, out = str(tmp_path / "double.yaml"), str(tmp_path / "out")
-    for arguments in (["--help"], ["gen", spec, "-o", out, "-j", "1"], ["gen", spec, "-o", out, "-j", "1"]):
+    for arguments in (
+        ["--help"],
+        ["prove", spec],
+        ["gen", spec, "-o", out, "-j", "1"],
+        ["gen", spec, "-o", out, "-j", "1"],
+    ):
         subprocess.run([sys.executable, "-c", code, *arguments], check=True, capture_output=True, cwd=tmp_path)
