@@ -234,7 +234,8 @@ _FAR = 10  # from where the asymptotic series hold 54 bits
 def _airy_grid() -> list[tuple[float, float]]:
     """Ai and Ai' at the points of the grid, by their power series with digits enough for what cancels."""
     found = []
-    with localcontext(prec=60):
+    with localcontext() as context:
+        context.prec = 60
         at_zero = Decimal("0.355028053887817239260063186004183176397979174199177527")
         slope_at_zero = Decimal("-0.258819403792806798405183560189203963479091138354934582")
         for k in range(-_STEP * _FAR, _STEP * _FAR + 1):
