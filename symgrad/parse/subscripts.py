@@ -54,6 +54,7 @@ def _taken(builder: Builder, node: ast.Subscript, value: Expr, items: Sequence[a
         builder.fail(node, "dimensions are counted from the end where the shape is not declared: write x[..., 0]")
     taken = sum(not _is(item, None) for item in before)
     free = rank - taken - sum(not _is(item, None) for item in after)
+    _refuse_pairs(builder, used)
     dim = -1  # of the value as it is, of the item that comes next, from the end
     for item in reversed(after):
         value, dim = _one(builder, value, item, dim)
@@ -62,6 +63,13 @@ def _taken(builder: Builder, node: ast.Subscript, value: Expr, items: Sequence[a
         for item in reversed(before):
             value, dim = _one(builder, value, item, dim)
     return value
+
+
+def _refuse_pairs(builder: Builder, items: Sequence[ast.expr]) -> None:
+    """Several tensors of one subscript name pairs of places in torch, and not all combinations."""
+    indices = [i for i in items if not isinstance(i, ast.Slice) and whole_number(i) is None]
+    if len(indices) > 1:
+        builder.fail(indices[1], "a subscript has one tensor; write gather(x, 1, t[:, None])[:, 0] for x[arange(N), t]")
 
 
 def _one(builder: Builder, value: Expr, item: ast.expr, dim: int) -> tuple[Expr, int]:
