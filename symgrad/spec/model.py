@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import groupby
+from types import MappingProxyType
 from typing import Literal, TypeAlias
 
 from symgrad.errors import Location, Mistake
@@ -13,6 +14,7 @@ from symgrad.spec.interval import Interval
 from symgrad.spec.yaml_source import Scalar, SourceText
 
 __all__ = [
+    "FORMS",
     "Dim",
     "Extern",
     "Formula",
@@ -22,6 +24,7 @@ __all__ = [
     "Module",
     "Options",
     "Output",
+    "Packing",
     "Parameter",
     "Sampling",
     "Spec",
@@ -143,9 +146,36 @@ class Module:
     parameters: tuple[Parameter, ...] = ()
 
 
+FORMS: Mapping[str, str] = MappingProxyType(
+    {
+        "float8": "a sixteenth of itself, or 1/458752 of the largest of its row",
+        "int8": "1/254 of the largest of its row",
+        "bit": "",
+    }
+)
+"""The forms in which values may be kept, and by how much each is off then; nothing: what is kept is a mask."""
+
+
+@dataclass(frozen=True)
+class Packing:
+    """A value that is kept for backward in fewer bits."""
+
+    name: str
+    form: str
+    location: Location
+
+    @property
+    def error(self) -> str:
+        """How far an element of what is read may be off, empty where it is exact."""
+        return FORMS[self.form]
+
+
 @dataclass(frozen=True)
 class Options:
-    """How the code is rendered. ``places`` are where the spec says so, by option."""
+    """How the code is rendered.
+
+    Values that are ``packed`` are named under ``save``, too; ``places`` are where the spec has an option.
+    """
 
     save: Literal["auto", "memory", "speed"] = "auto"
     double_backward: bool = True
@@ -155,12 +185,13 @@ class Options:
     kernels: Literal["auto", "all", "none"] = "auto"
     targets: tuple[str, ...] = ("torch",)
     library: str | None = None
+    packed: tuple[Packing, ...] = ()
     places: Mapping[str, Location] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def fused(self) -> bool:
-        """Whether fused passes are written, for some calls at least."""
-        return self.kernels != "none"
+        """Whether fused passes are written, for some calls at least; they keep values as they are."""
+        return self.kernels != "none" and not self.packed
 
 
 @dataclass(frozen=True)

@@ -75,6 +75,8 @@ def refusals(operation: Operation, target: Target) -> list[Mistake]:
         found.append(spec.option_mistake("inplace", f"{name} has no operations in place"))
     if not spec.options.double_backward:
         found.append(spec.option_mistake("double_backward", f"every derivative in {name} can be differentiated"))
+    if spec.options.packed:
+        found.append(spec.option_mistake("save", f"{name} decides itself what it keeps, and in which form"))
     forms = [form for v in _forms(operation) for form in v]
     for calls in dict.fromkeys(target.spelling.missing(forms)):
         formulas = [*spec.let, *(o.formula for o in spec.outputs), *spec.gradients.values()]

@@ -99,6 +99,8 @@ JAX = Spelling(
         "logabsdet": "jnp.linalg.slogdet({0})[1]",
         "cholesky": "jnp.linalg.cholesky({0})",
         "cat": "jnp.concatenate(({all},), axis={axis})",
+        "between": "rt.cut({0}, {axis}, {1}, {2})",
+        "between_back": "rt.cut_back({0}, {shape}, {axis}, {1}, {2})",
         "slice": "rt.cut({0}, {attributes})",
         "slice_back": "rt.cut_back({0}, {shape}, {attributes})",
         "chunk": "rt.chunk({0}, {axis}, {chunks}, {index})",

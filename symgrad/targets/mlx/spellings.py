@@ -72,6 +72,8 @@ MLX = Spelling(
         **{f"conv{n}d_weight": f"rt.conv_weight({n}, {{0}}, {{1}}, {{shape}}, {{attributes}})" for n in (1, 2)},
         **{f"conv_transpose{n}d": f"rt.conv_transpose({n}, {{all}}, {{attributes}})" for n in (1, 2)},
         "cat": "mx.concatenate([{all}], axis={axis})",
+        "between": "rt.cut({0}, {axis}, {1}, {2})",
+        "between_back": "rt.cut_back({0}, {shape}, {axis}, {1}, {2})",
         "slice": "rt.cut({0}, {attributes})",
         "slice_back": "rt.cut_back({0}, {shape}, {attributes})",
         "chunk": "rt.chunk({0}, {axis}, {chunks}, {index})",
