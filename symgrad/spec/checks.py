@@ -69,6 +69,7 @@ def build_spec(read: Read, source: SourceText, report: Report) -> Spec:
         path=source.path,
         text=source.text,
         op=read.get("op", ""),
+        places={".".join(path): report.location(path) for path in _placed(read)},
         tensors=_known(tensors),
         hyperparameters=_known(hyperparameters),
         let=tuple(f for formulas in _known(_each(make_lets, read, "let", report)) for f in formulas),
@@ -80,6 +81,11 @@ def build_spec(read: Read, source: SourceText, report: Report) -> Spec:
         test=_sampling(read.get("test", {}), tensors, hyperparameters, report),
         **{key: read.get(key, "") for key in _DOCUMENTATION},
     )
+
+
+def _placed(read: Read) -> list[tuple[str, ...]]:
+    """The paths of what later stages may refuse."""
+    return [*[("op",)][: "op" in read], *(("options", option) for option in read.get("options", {}))]
 
 
 def _outputs_apart(read: Read) -> Read:
@@ -215,7 +221,6 @@ def _options(spec: Read, tensors: ByName[Tensor], outputs: ByName[Output], repor
     inplace = read.get("inplace")
     if inplace is not None and (fault := _inplace_fault(inplace, tensors, outputs, report)):
         report.at_value(("options", "inplace"), fault)
-    places = {option: report.location(("options", option)) for option in read}
     if isinstance(read.get("save"), tuple):
         names = {entry.name for section in ("tensors", "let", "outputs") for entry in spec.get(section, ())}
         read["packed"] = _packed(read.pop("save"), names, report)
@@ -223,7 +228,7 @@ def _options(spec: Read, tensors: ByName[Tensor], outputs: ByName[Output], repor
             report.at_value(("options", "kernels"), "fused passes keep no packed values; leave 'all' out, or 'save'")
         if spec.get("extern"):
             report.at_value(("extern",), "functions of one's own keep tensors as they are; leave 'save' out")
-    return Options(**read, places=places)
+    return Options(**read)
 
 
 def _packed(entries: Iterable[Named], names: Iterable[str], report: Report) -> tuple[Packing, ...]:

@@ -172,10 +172,7 @@ class Packing:
 
 @dataclass(frozen=True)
 class Options:
-    """How the code is rendered.
-
-    Values that are ``packed`` are named under ``save``, too; ``places`` are where the spec has an option.
-    """
+    """How the code is rendered. Values that are ``packed`` are named under ``save``, too."""
 
     save: Literal["auto", "memory", "speed"] = "auto"
     double_backward: bool = True
@@ -186,7 +183,6 @@ class Options:
     targets: tuple[str, ...] = ("torch",)
     library: str | None = None
     packed: tuple[Packing, ...] = ()
-    places: Mapping[str, Location] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def fused(self) -> bool:
@@ -218,7 +214,11 @@ class Sampling:
 
 @dataclass(frozen=True)
 class Spec:
-    """One operation. ``text`` is the source; all sequences are in the order of the file."""
+    """One operation.
+
+    ``text`` is the source; all sequences are in the order of the file. ``places`` are where it has the operation's name
+    and its options, by their paths: ``op``, ``options.inplace``.
+    """
 
     path: str
     text: str = field(repr=False)
@@ -235,6 +235,7 @@ class Spec:
     summary: str = ""
     reference: str = ""
     doc: str = ""
+    places: Mapping[str, Location] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def equations(self) -> list[tuple[str, str]]:
@@ -265,10 +266,9 @@ class Spec:
         """The same operation for these targets, or for its own if there are none."""
         return replace(self, options=replace(self.options, targets=targets)) if targets else self
 
-    def option_mistake(self, option: str, message: str) -> Mistake:
-        """A mistake at an option that the spec has, for a SpecError."""
-        location = self.options.places.get(option, Location(1, 1))
-        return SourceText(self.text, self.path).mistake(location, f"options.{option}", message)
+    def mistake_at(self, path: str, message: str) -> Mistake:
+        """A mistake at one of the `places`, for a SpecError."""
+        return SourceText(self.text, self.path).mistake(self.places.get(path, Location(1, 1)), path, message)
 
     def mistake(self, formula: Formula, offset: int, message: str) -> Mistake:
         """A mistake at a character of one of the formulas, for a SpecError."""

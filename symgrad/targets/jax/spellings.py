@@ -33,6 +33,7 @@ JAX = Spelling(
         "rsqrt": "jax.lax.rsqrt({0})",
         "sigmoid": "jax.nn.sigmoid({0})",
         "softplus": "jax.nn.softplus({0})",
+        "where": "jnp.where({0}, {1}, {2})",
     },
     operations={
         **{name: f"jnp.{name}({{0}}, {{attributes}})" for name in ("sum", "mean", "prod", "cumsum", "cumprod")},
@@ -118,6 +119,7 @@ JAX = Spelling(
         "tril": "jnp.tril({0}, {diagonal})",
         "triu": "jnp.triu({0}, {diagonal})",
         "arange": "jnp.arange({0})",
+        "random_bits": "rt.random_bits({shape}, {0})",
         "detach": "jax.lax.stop_gradient({0})",
         "transpose": "{0}.swapaxes({dim0}, {dim1})",
         "mT": "{0}.mT",
