@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import mpmath as mp
+from flint import arb
 
-from symgrad.accuracy.balls import to_mpf
+from symgrad.accuracy.balls import precision, to_mpf
 from symgrad.accuracy.evaluate import FLOAT32, Exact
 from symgrad.compiler.operation import Variant
 from symgrad.errors import SymgradError
@@ -180,11 +181,12 @@ class _Truth:
 def _slopes(exact: Exact, elements: Sequence[Expr], leaf: Expr) -> list[Any]:
     """The difference quotients at all points."""
     moved = exact.with_moved(leaf)
+    columns = [(n, moved.balls(e), exact.balls(e)) for n, e in enumerate(elements, 1) if leaf in e.symbols]
     found = []
-    with mp.workprec(exact.bits):
-        for k, step in enumerate(map(to_mpf, moved.steps)):
-            differences = (moved(e)[k] - exact(e)[k] for e in elements)
-            found.append(mp.fsum(n * d for n, d in enumerate(differences, 1)) / step if step else mp.nan)
+    with precision(exact.bits):
+        for k, step in enumerate(moved.steps):
+            difference = sum((n * (ahead[k] - here[k]) for n, ahead, here in columns), start=arb(0))
+            found.append(to_mpf(difference / step) if step != 0 else mp.nan)
     return found
 
 

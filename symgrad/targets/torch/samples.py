@@ -116,8 +116,11 @@ def _values(spec: Spec, h: Hyperparameter, is_attribute: bool) -> list[Any]:
 
 
 def _attributes(layout: Layout) -> frozenset[str]:
-    """The hyperparameters that tensor operations take as attributes."""
-    return references(f for v in layout.variants for f in v.formulas.values())
+    """The hyperparameters that tensor operations take as attributes, or as bounds and sizes of views."""
+    formulas = [f for v in layout.variants for f in v.formulas.values()]
+    views = [(n, row) for n in topological(*formulas) if (row := TENSOR_OPS.get(n.op)) is not None and row.view]
+    bounds = [s for n, row in views for k in row.numbers if k < len(n.args) for s in n.args[k].symbols]
+    return references(formulas) | {s.name for s in bounds if s["kind"] == "int"}
 
 
 def variant_at(layout: Layout, values: Sequence[Any]) -> Variant | None:
