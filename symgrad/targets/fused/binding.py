@@ -14,10 +14,10 @@ from symgrad.ir.traversal import topological
 from symgrad.lower.code import constant
 from symgrad.lower.conditionals import branches
 from symgrad.lower.program import Program, Return
-from symgrad.targets.fused.elements import ROW_OPS, is_count
 from symgrad.targets.fused.kernels import kernels
 from symgrad.targets.fused.language import Language
 from symgrad.targets.fused.model import Kernel, Kernels, Result
+from symgrad.targets.fused.terms import ROW_OPS, is_count
 from symgrad.targets.literals import tuple_of
 from symgrad.targets.torch.layout import Layout
 from symgrad.targets.torch.printer import Printer
@@ -184,7 +184,8 @@ class _Binding:
     def _entry(self, kernel: Kernel, places: Sequence[int] = ()) -> str:
         """The constructor call of a pass."""
         known = [f"({o.place}, None)" for o in kernel.known]
-        operands = tuple_of([*(f"({o.place}, {o.dims!r})" for o in kernel.operands), *known])
+        own, whole = ([f"({o.place}, {o.dims!r})" for o in part] for part in (kernel.operands, kernel.whole))
+        operands = tuple_of([*own, *known, *whole])
         results = tuple_of([*map(_result, kernel.results), *['("statistic", 0, ())'] * len(kernel.keeps)])
         parts = [f'"{kernel.name}"', _types(kernel), operands, results, repr(kernel.shape), repr(kernel.subsets)]
         counts = [f'"{n.name}"' for n in kernel.numbers if is_count(n)]
@@ -192,6 +193,10 @@ class _Binding:
             parts.append(f"counts={tuple_of(counts)}")
         if kernel.by_row:
             parts.append("rows=True")
+        if kernel.placed:
+            parts.append("placed=True")
+        if kernel.whole:
+            parts.append(f"whole={len(kernel.whole)}")
         if kernel.part:
             parts.append(f"part={kernel.part}")
         if kernel.spans:
@@ -244,5 +249,5 @@ def _result(result: Result) -> str:
 def _types(kernel: Kernel) -> str:
     """The argument types of the entry, one letter each."""
     flags = "u" if len(kernel.subsets) > 1 else ""
-    pointers = "p" * sum(map(len, (kernel.operands, kernel.known, kernel.results, kernel.keeps)))
+    pointers = "p" * sum(map(len, (kernel.operands, kernel.known, kernel.whole, kernel.results, kernel.keeps)))
     return f'"{flags}{pointers}{"d" * len(kernel.numbers)}pi"'

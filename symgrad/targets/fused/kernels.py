@@ -11,6 +11,7 @@ from symgrad.accuracy.machine import machine
 from symgrad.accuracy.measure import ALLOWED
 from symgrad.accuracy.widening import WIDEN
 from symgrad.compiler.operation import Variant
+from symgrad.compiler.verify import verified
 from symgrad.compiler.workbench import Workbench
 from symgrad.differentiate.symbols import cotangent, tangent
 from symgrad.ir import expr as ex
@@ -18,10 +19,25 @@ from symgrad.ir.expr import Expr, make, symbol
 from symgrad.ir.traversal import substitute, topological
 from symgrad.ops.tensors.shapes import declared_shape, extent, shape_sources
 from symgrad.targets.fused import rows
-from symgrad.targets.fused.elements import ELEMENTS, ROW_OPS, Elements, Unsupported, Value, View, is_count
+from symgrad.targets.fused.elements import Elements
 from symgrad.targets.fused.forms import rational_forms, with_equal_arguments, with_reciprocals, with_row_values
 from symgrad.targets.fused.model import Kernel, Kernels, Operand, Result, Second
 from symgrad.targets.fused.narrow import narrowed
+from symgrad.targets.fused.picks import require_rows, require_whole_numbers
+from symgrad.targets.fused.terms import (
+    ELEMENTS,
+    PICKS,
+    PLACE,
+    ROW_OPS,
+    Unsupported,
+    Value,
+    View,
+    belongs_to_row,
+    is_count,
+    is_whole,
+    length,
+    operands_of,
+)
 from symgrad.targets.torch.layout import Layout
 
 __all__ = ["CanSpell", "Kernel", "Kernels", "Operand", "Result", "Second", "Value", "kernels"]
@@ -84,7 +100,7 @@ class _Passes:
             formula = elements(variant.formulas[output])
             if not (results[-1].row or _is_whole(elements, variant.formulas[output])):
                 raise Unsupported("a reduction that is broadcast to a shape of its own")
-            leaves = {s for v in (value, formula) for s in v.expr.symbols if s.tensors} | elements.lent
+            leaves = {s for v in (value, formula) for s in operands_of(v.expr)} | elements.lent
             if not results[-1].row:
                 leaves |= {elements.leaf(s) for s in shape_sources(variant.formulas[output]) if s in tensors}
             shapes.append(frozenset(leaves))
@@ -94,7 +110,7 @@ class _Passes:
         if not operands:
             raise Unsupported("a formula without tensors")
         shape = tuple((o.place, o.dims) for o in operands)
-        return self.kernel(f"forward{self.suffix}", operands, results, shape, variant.wide_values)
+        return self.kernel(f"forward{self.suffix}", elements, operands, results, shape, variant.wide_values)
 
     # ------------------------------------------------------------------------------------------ derivatives
     def saved(self) -> dict[Expr, Expr]:
@@ -207,10 +223,10 @@ class _Passes:
         forward: Kernel,
         wide: bool,
     ) -> Kernel:
-        operands = _operands(elements, frozenset(s for r in results for s in r.value.symbols if s.tensors), given)
+        operands = _operands(elements, frozenset(s for r in results for s in operands_of(r.value)), given)
         if not results or not operands:
             raise Unsupported("no gradient")
-        return self.kernel(name, operands, results, forward.shape, wide)
+        return self.kernel(name, elements, operands, results, forward.shape, wide)
 
     def rational(self, values: Sequence[Expr], wide: bool) -> list[Expr]:
         """The values in as few exponentials as accuracy allows; in float64 for smaller inputs anything is accurate."""
@@ -232,6 +248,7 @@ class _Passes:
     def kernel(
         self,
         name: str,
+        elements: Elements,
         operands: tuple[Operand, ...],
         results: Sequence[Result],
         shape: tuple[tuple[int, tuple[int, ...]], ...],
@@ -244,6 +261,7 @@ class _Passes:
         forms, wide = (narrow, False) if narrow is not None else (forms, wide)
         forms = with_row_values(with_reciprocals(forms))
         results = [replace(r, value=form) for r, form in zip(results, forms, strict=True)]
+        verified("passes", forms)
         lowered = machine(forms)
         order = topological(*lowered)
         for node in order:
@@ -254,12 +272,21 @@ class _Passes:
         if any(s["kind"] == "str" for s in read):
             raise Unsupported("a text")
         numbers = tuple(s for s in (*scalars, *sorted(filter(is_count, read), key=lambda s: s.name)) if s in read)
-        by_row = any(n.op in ROW_OPS for n in order) or any(r.row for r in results)
+        require_whole_numbers(order)
+        whole = tuple(o for o in operands if is_whole(o.leaf))
+        if any(length(View(elements.views[o.leaf].tensor, o.dims)) != 1 for o in whole):
+            raise Unsupported("a tensor of integers")
+        placed = any(n.op in PICKS or n is PLACE for n in order)
+        by_row = placed or bool(whole) or any(n.op in ROW_OPS for n in order) or any(r.row for r in results)
         if by_row and any(r.reduced for r in results):
             raise Unsupported("a reduction of a reduction")
         tensors = [self.layout.symbol(t.name) for t in self.layout.spec.tensors]
-        spans = rows.spans(order, operands, [View(tensors[place], dims) for place, dims in shape])
-        return Kernel(name, operands, numbers, tuple(results), shape, wide, by_row, spans=spans)
+        views = [View(tensors[place], dims) for place, dims in shape]
+        require_rows(elements.lengths, views, lowered)
+        read_by_element = tuple(o for o in operands if o not in whole)
+        spans = rows.spans(order, read_by_element, views)
+        own = Kernel(name, read_by_element, numbers, tuple(results), shape, wide, by_row, spans=spans)
+        return replace(own, whole=whole, placed=placed)
 
 
 def _rank(variant: Variant) -> int | None:
@@ -274,14 +301,8 @@ def _is_whole(elements: Elements, formula: Expr) -> bool:
     return not any(n.op in ROW_OPS for s in shape_sources(formula) for n in topological(elements(s).expr))
 
 
-def _belongs_to_row(value: Expr) -> bool:
-    """Whether a value is made of reductions along the row alone."""
-    nodes = topological(value, leaves=[n for n in topological(value) if n.op in ROW_OPS])
-    return any(n.op in ROW_OPS for n in nodes) and not any(n.op == "sym" and n.tensors for n in nodes)
-
-
 def _gradient(elements: Elements, name: str, place: int, own: Expr, gradients: Sequence[Expr]) -> Result:
-    values, gone = zip(*(_summed(elements, g) for g in gradients), strict=True)
+    values, gone = zip(*(_summed(elements, g, own) for g in gradients), strict=True)
     dims = set(gone)
     if len(dims) > 1 or any(v.total or v.dropped or v.kept or v.like not in (None, own) for v in values):
         raise Unsupported("sums over different dimensions")
@@ -295,14 +316,20 @@ def _gradient(elements: Elements, name: str, place: int, own: Expr, gradients: S
     return Result(name, value, place, view.dims)
 
 
-def _summed(elements: Elements, gradient: Expr) -> tuple[Value, tuple[int, ...]]:
-    """The value of a gradient, and the summed dimensions that are gone: not those that it has again with size 1."""
+def _summed(elements: Elements, gradient: Expr, own: Expr) -> tuple[Value, tuple[int, ...]]:
+    """The value of a gradient, and the summed dimensions that are gone: not those that it has again with size 1.
+
+    Those to the left of all that the tensor has are gone wherever it broadcasts.
+    """
     if gradient.op == "unsqueeze":
         value = elements(gradient.args[0])
         if value.dims is not None and value.like is None and set(gradient["dim"]) <= set(value.dims):
             return value, tuple(d for d in value.dims if d not in gradient["dim"])
     value = elements(gradient)
-    return replace(value, kept=False), () if value.kept else value.dims or ()
+    dims, known = value.dims or (), extent(own)
+    if elements.rank is not None and known.exact and dims == tuple(range(-elements.rank, -len(known.dims))):
+        value, dims = replace(value, dims=()), ()
+    return replace(value, kept=False), () if value.kept else dims
 
 
 def _under_row_sum(value: Expr) -> Expr:
@@ -323,7 +350,7 @@ def _output(name: str, value: Value) -> Result:
         if value.like is not None or value.scaled:
             raise Unsupported("what follows a sum")
         return Result(name, value.expr, reduced=value.dims, kept=value.kept)
-    row = "row" if value.dropped else "kept" if not value.total and _belongs_to_row(value.expr) else ""
+    row = "row" if value.dropped else "kept" if not value.total and belongs_to_row(value.expr) else ""
     return Result(name, value.expr, total=value.total, row=row)
 
 
@@ -350,7 +377,7 @@ def _like(elements: Elements, output: Result, name: str, terms: Sequence[Expr], 
     if output.row == "row" and not all(v.dropped for v in values):
         raise Unsupported("a value for each element of a row")
     if output.row:
-        of_row = [v.dropped or _belongs_to_row(v.expr) for v in values]
+        of_row = [v.dropped or belongs_to_row(v.expr) for v in values]
         if leaf is None and not all(of_row):
             raise Unsupported("a value for each element of a row")
         parts = [t if own else make("row_sum", t) for t, own in zip(parts, of_row, strict=True)]
@@ -373,7 +400,5 @@ def _operands(elements: Elements, leaves: Iterable[Expr], given: Sequence[Expr])
     found = []
     for leaf in leaves:
         view = elements.views[leaf]
-        if view.tensor["kind"] == "int_tensor":
-            raise Unsupported("a tensor of integers")
         found.append(Operand(leaf, given.index(view.tensor), view.dims))
     return tuple(sorted(found, key=lambda o: (o.place, o.dims)))

@@ -47,8 +47,9 @@ class Kernel:
 
     `wide`: it computes in float64 whatever the tensors hold. `by_row`: it has reductions along the last dimension.
     `keeps` are those of them that forward stores beside its results, as one number for each row in the type of its
-    arithmetic; `known` those that backward reads in place of computing them again. Of the operands at each of `spans`
-    one has to have as many elements in a row as the pass: what is reduced there has no other.
+    arithmetic; `known` those that backward reads in place of computing them again. `whole` are the operands of whole
+    numbers, of which each row has one; `placed`: places in a row are read, which have to be in it. Of the operands at
+    each of `spans` one has to have as many elements in a row as the pass: what is reduced there has no other.
     """
 
     name: str
@@ -60,6 +61,8 @@ class Kernel:
     by_row: bool
     keeps: tuple[Expr, ...] = ()
     known: tuple[Operand, ...] = ()
+    whole: tuple[Operand, ...] = ()
+    placed: bool = False
     spans: tuple[tuple[int, ...], ...] = ()
 
     @property

@@ -39,6 +39,8 @@ _FLAGS = (
     *("-fno-math-errno", "-fno-trapping-math", "-ffp-contract=fast", "-fno-tree-slp-vectorize"),
 )
 _TYPES = {"u": ctypes.c_uint, "p": ctypes.c_void_p, "d": ctypes.c_double, "i": ctypes.c_int}
+_WHOLE = frozenset({torch.int64, torch.int32})  # what torch has for indices
+_EXACT = 2**24  # whole numbers that float32 has
 _PLAIN = (Tensor, torch.nn.Parameter)
 
 # ------------------------------------------------------------------------- private names of torch
@@ -54,8 +56,9 @@ _empty_strided: Any = getattr(_guards, "_empty_strided_cpu", None) or (  # in ha
 class Pass(NamedTuple):
     """One kernel: the types of its arguments, what it reads and writes, and the subsets it is compiled for.
 
-    ``numbers`` are the places of the hyperparameters that it reads among the arguments of forward,
-    ``places`` those that its results belong to.
+    One that is ``placed`` reads places in rows, and tells whether some is none; the last ``whole`` of
+    the operands are whole numbers, one for each row. ``numbers`` are the places of the hyperparameters
+    that it reads among the arguments of forward, ``places`` those that its results belong to.
     """
 
     name: str
@@ -67,6 +70,8 @@ class Pass(NamedTuple):
     counts: tuple[str, ...] = ()
     rows: bool = False
     part: int = 0
+    placed: bool = False
+    whole: int = 0
     spans: tuple[Any, ...] = ()
     numbers: tuple[int, ...] = ()
     places: tuple[int, ...] = ()
@@ -178,7 +183,10 @@ class Kernels:
 
     def run(self, entry: Any, tensors: Any, args: tuple[Any, ...], shapes: Any, wanted: int = -1) -> Any:
         """Run a pass with the hyperparameters that it reads among ``args``."""
-        return self.library.run(entry, tensors, [args[k] for k in entry.numbers], shapes, wanted)
+        numbers = [args[k] for k in entry.numbers]
+        if entry.whole and any(type(n) is int and abs(n) >= _EXACT for n in numbers):  # labels are compared with it
+            return None
+        return self.library.run(entry, tensors, numbers, shapes, wanted)
 
 
 class _Call:
@@ -385,12 +393,14 @@ class Library:
         if walk.places is not None:
             addresses = [addresses[place] for place in walk.places]
         threads = torch.get_num_threads()
-        walk.function(*walk.subset, *addresses, *numbers, *walk.counts, walk.address, threads)
+        if walk.function(*walk.subset, *addresses, *numbers, *walk.counts, walk.address, threads):
+            return None  # a place out of range, for which eager operations have an error
         return results
 
     def prepare(self, entry: Any, tensors: Any, shapes: Any, wanted: int, key: Any) -> Any:
         """Return how a pass runs over tensors like these, or False where it must not."""
         known = [place for place, dims in entry.operands if dims is None]
+        known += [place for place, _ in entry.operands[len(entry.operands) - entry.whole :]]
         dtypes = {t.dtype for k, t in enumerate(tensors) if t.dtype != torch.bool and k not in known}
         walk: Any = False
         if len(dtypes) == 1 and dtypes <= _STORAGE.keys():  # eager operations know how to promote
@@ -457,7 +467,8 @@ class Library:
         walk.function = getattr(library, entry.name, None)
         if walk.function is None:
             return self.give_up(RuntimeError(f"{library._name} has no {entry.name}: remove it"), entry.part)
-        walk.function.argtypes, walk.function.restype = [_TYPES[letter] for letter in entry.types], None
+        walk.function.argtypes = [_TYPES[letter] for letter in entry.types]
+        walk.function.restype = ctypes.c_int if entry.placed or entry.whole else None
         numbers = [len(walk.sizes) - 1, *walk.sizes[-1:], *walk.sizes[:-1]]
         for k, steps in enumerate(walk.steps, -len(entry.operands)):
             numbers += [walk.summed[k]] if k >= 0 else []
@@ -551,13 +562,13 @@ class _Walk:
     def copied(self, tensors: Any) -> list[Tensor]:
         """Return the tensors, those of unfit strides or of truth values copied."""
         found = list(tensors)
-        for place, like in self.copies.items():
-            fit = found[place].to(self.dtype)
+        for place, (dtype, like) in self.copies.items():
+            fit = found[place].to(dtype)
             if like is None:
                 fit = fit.contiguous()
             else:
                 dims, shape, strides = like
-                full = torch.empty_strided(shape, strides, dtype=self.dtype, device=fit.device)
+                full = torch.empty_strided(shape, strides, dtype=dtype, device=fit.device)
                 fit = full.copy_(_unsqueezed(fit, dims))
             found[place] = fit
         return found
@@ -577,7 +588,7 @@ def _walk(entry: Any, tensors: Any, inputs: Any, wanted: int, dtype: torch.dtype
         shape = _broadcast_shapes(*(_unsqueezed(blank[k], dims).shape for k, dims in entry.shape))
     except RuntimeError:  # a mistake, or rows of several lengths, each of which is reduced
         return False
-    if 0 in shape or len(shape) > 16 or (entry.rows and not shape):
+    if 0 in shape or len(shape) > 16 or (entry.rows and not shape) or (entry.placed and shape[-1] > _EXACT):
         return False
     metas = [torch.empty_strided(t.shape, t.stride(), device="meta") for t in tensors]
     views = [_unsqueezed(metas[k], dims or ()) for k, dims in entry.operands]
@@ -599,12 +610,19 @@ def _walk(entry: Any, tensors: Any, inputs: Any, wanted: int, dtype: torch.dtype
         return inner is None or shape[inner] == 1 or step[inner] in (0, 1)
 
     steps = []
-    for view, (place, added) in zip(views, entry.operands, strict=True):
+    for k, (view, (place, added)) in enumerate(zip(views, entry.operands, strict=True)):
         step = view.expand(shape).stride()
-        if added is not None and not (fits(step) and tensors[place].dtype in (dtype, *as_is)):
-            step, walk.copies[place] = _unsqueezed(metas[place].contiguous(), added).expand(shape).stride(), None
+        if k >= len(views) - entry.whole:
+            if tensors[place].dtype not in _WHOLE:
+                return False
+            if tensors[place].dtype != torch.int64:
+                step = _unsqueezed(metas[place].contiguous(), added).expand(shape).stride()
+                walk.copies[place] = torch.int64, None
+        elif added is not None and not (fits(step) and tensors[place].dtype in (dtype, *as_is)):
+            step = _unsqueezed(metas[place].contiguous(), added).expand(shape).stride()
+            walk.copies[place] = dtype, None
             if not fits(step):
-                step, walk.copies[place] = layout, (added, shape, layout)
+                step, walk.copies[place] = layout, (dtype, (added, shape, layout))
         steps.append(step)
     places = [*(place for place, _ in entry.operands), *range(len(tensors), len(tensors) + len(entry.results))]
     walk.places = None if places == list(range(len(places))) else places
