@@ -54,6 +54,7 @@ _PICKING = (
     *("logsumexp({0}, dim=-1) - gather({0}, -1, i[:, None])[:, 0]", "sum(one_hot(i, N) * {0}, dim=-1) * v[i]"),
     *("cross_entropy({0}, i, reduction='none', ignore_index=1)", "where(i > 0, logsumexp({0}, dim=-1), 0)"),
     *("sum({0} * v[i][:, None], dim=-1)", "nll_loss({0}, i, v, reduction='none') - sum({1}, dim=-1)"),
+    *("cross_entropy({0}, i, ignore_index=0)", "sum({0} * {1}) / sum(abs({0}))"),
     *("cross_entropy({0}, i, v, reduction='none', label_smoothing=0.3)", "where(arange(N) < i[:, None], {0}, {1})"),
 )
 _SCALARS = ("0", "1", "-1", "2", "0.5", "-0.5", "1/3", "3", "1e-3", "10", "pi")

@@ -128,7 +128,8 @@ class _Pass:
             total.index_add_(0, places.expand(value.shape).flatten(), value.double().flatten())
             if result.total == "mean":
                 total /= math.prod(sizes)
-            _memory(target, self.storage, [summed], [1]).copy_(total.to(work))
+            stored = self.storage if result.leaf is None else self.compute
+            _memory(target, stored, [summed], [1]).copy_(total.to(work))
         return strayed
 
 

@@ -56,6 +56,14 @@ struct Means<Kernel, std::void_t<decltype(Kernel::means)>> {
     static constexpr unsigned results = Kernel::means;
 };
 template <typename Kernel, typename = void>
+struct Sums {
+    static constexpr unsigned results = 0;
+};
+template <typename Kernel>
+struct Sums<Kernel, std::void_t<decltype(Kernel::sums)>> {
+    static constexpr unsigned results = Kernel::sums;
+};
+template <typename Kernel, typename = void>
 struct Rows {
     static constexpr bool reduced = false;
     static constexpr int stages = 0, reductions = 0, slots = 0, known = 0;
@@ -114,7 +122,7 @@ struct Result {
     void* data;  // nothing, if it is not wanted
     int64_t summed, place, inner;
     const int64_t* step;
-    bool once, mean, streamed;
+    bool once, mean, sum, streamed;
 };
 
 // What each place of a few rows adds to the sums at `target`.
@@ -212,7 +220,8 @@ struct Frame {
         for (int k = 0; k < results; k++) {
             for (int64_t i = 0; i < result[k].summed && result[k].data; i++) {
                 const double sum = total[result[k].place + i];
-                store_one(static_cast<Storage*>(result[k].data) + i, result[k].mean ? sum / elements : sum);
+                if (result[k].sum) static_cast<Compute*>(result[k].data)[i] = static_cast<Compute>(sum);
+                else store_one(static_cast<Storage*>(result[k].data) + i, result[k].mean ? sum / elements : sum);
             }
         }
     }
@@ -295,6 +304,7 @@ struct Pass final : Frame<Compute, Storage> {
         for (int k = 0; k < OUT + KEPT; k++) {
             result[k].once = k >= OUT || Row::once >> k & 1;
             result[k].mean = Means<Kernel>::results >> k & 1;
+            result[k].sum = Sums<Kernel>::results >> k & 1;
         }
         this->held = HELD;
     }

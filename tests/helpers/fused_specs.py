@@ -119,6 +119,11 @@ let: {logs: "log_softmax(x, dim=-1)", own: "where(i == ignored, 0, i)"}
 outputs:
   y: "where(i == ignored, 0, -(1 - e) * w[own] * gather(logs, -1, own[..., None])[..., 0] - e * mean(logs * w, dim=-1))"
 """
+MEAN_LABELS = """
+op: mean_labels
+tensors: {x: {shape: [N, C]}, w: {shape: [C], grad: false}, i: {shape: [N], dtype: int}}
+outputs: {y: "cross_entropy(x, i, w, ignore_index=-100, label_smoothing=0.1)"}
+"""
 PICKED = """
 op: picked
 tensors: {x: {shape: [N, C]}, i: {shape: [N], dtype: int}}

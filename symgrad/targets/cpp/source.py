@@ -72,6 +72,7 @@ class Written:
     stored: int
     totals: int
     means: int
+    sums: int
     rows: int
     wide: bool
     by_row: bool
@@ -179,6 +180,7 @@ class _Writer:
             keeps=_bits(n in kernel.keeps for n in reductions),
             stored=_bits(r.place is None and not (r.total or r.reduced or r.row) for r in kernel.results),
             totals=_bits(bool(r.total) for r in kernel.results),
+            sums=_bits(r.leaf is not None for r in kernel.results),
             means=_bits(r.total == "mean" for r in kernel.results),
             rows=_bits(bool(r.row) for r in kernel.results),
             wide=kernel.wide,

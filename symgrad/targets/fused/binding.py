@@ -10,14 +10,17 @@ from symgrad.accuracy.cost import cost
 from symgrad.accuracy.machine import machine
 from symgrad.compiler.operation import Variant
 from symgrad.compiler.second import NOT_ASKED
+from symgrad.ir.expr import symbol
 from symgrad.ir.traversal import topological
-from symgrad.lower.code import constant
+from symgrad.lower.code import constant, source
 from symgrad.lower.conditionals import branches
+from symgrad.lower.naming import Names
 from symgrad.lower.program import Program, Return
 from symgrad.targets.fused.kernels import kernels
 from symgrad.targets.fused.language import Language
 from symgrad.targets.fused.model import Kernel, Kernels, Result
 from symgrad.targets.fused.terms import ROW_OPS, is_count
+from symgrad.targets.fused.totals import is_finished
 from symgrad.targets.literals import tuple_of
 from symgrad.targets.torch.layout import Layout
 from symgrad.targets.torch.printer import Printer
@@ -177,7 +180,7 @@ class _Binding:
         if own.second:
             rows = (f"{bits}: {self._entry(s.kernel, s.places)}" for bits, s in own.second.items())
             parts.append(f"second={{{', '.join(rows)}}}")
-        if own.forward is not None and own.forward.keeps:
+        if own.forward is not None and (own.forward.keeps or own.forward.given):
             parts.append("keeps=True")
         return f"rtk.Passes({', '.join(parts)})"
 
@@ -193,6 +196,8 @@ class _Binding:
             parts.append(f"counts={tuple_of(counts)}")
         if kernel.by_row:
             parts.append("rows=True")
+        if kernel.finish:
+            parts.append(f"finish={self._finish(kernel)}")
         if kernel.placed:
             parts.append("placed=True")
         if kernel.whole:
@@ -207,6 +212,16 @@ class _Binding:
         if places:
             parts.append(f"places={tuple(places)!r}")
         return f"rtk.Pass({', '.join(parts)})"
+
+    def _finish(self, kernel: Kernel) -> str:
+        """The function that makes outputs of what a pass has computed, and what backward is given of it."""
+        own = Names(frozenset({"kept", "dtype"}))
+        names = {r.leaf or symbol(r.name, "tensor"): own.fresh(r.name) for r in kernel.results}
+        made = machine(kernel.finish)
+        outputs = [source(Printer(names, self.layout.constants)(form)) for form in made]
+        cast = [f"({o}).to(dtype)" if is_finished(form) else o for o, form in zip(outputs, kernel.finish, strict=True)]
+        given = [*cast, *(names[s] for s in kernel.given), "*kept"]
+        return f"lambda dtype, {', '.join(names.values())}, *kept: {tuple_of(given)}"
 
     def note(self, files: Sequence[str]) -> str:
         """What the docstring says of the passes."""
@@ -240,6 +255,8 @@ def _listed(words: Sequence[str]) -> str:
 
 def _result(result: Result) -> str:
     kind = "tensor" if result.place is not None else (result.total and "total") or result.row or "full"
+    if result.leaf is not None:
+        kind = "sum"
     dims = result.dims
     if result.reduced:
         kind, dims = "squeezed" if not result.kept else "reduced", result.reduced

@@ -16,7 +16,7 @@ from symgrad.ir import expr as ex
 from symgrad.ir.expr import Expr, make, symbol
 from symgrad.ir.traversal import rebuild, substitute, topological
 from symgrad.ops.tensors import TENSOR_OPS, data_arguments
-from symgrad.ops.tensors.extent import SCALAR, extent
+from symgrad.ops.tensors.extent import SCALAR, Dim, extent
 from symgrad.ops.tensors.shapes import shape_sources
 from symgrad.targets.fused.picks import PICKED
 from symgrad.targets.fused.row_forms import NORMALISED, REDUCED
@@ -36,6 +36,7 @@ from symgrad.targets.fused.terms import (
     operands_of,
     size_of,
 )
+from symgrad.targets.fused.totals import named_total
 
 __all__ = ["Elements"]
 
@@ -43,9 +44,17 @@ __all__ = ["Elements"]
 class Elements:
     """Lowers the formulas of one pass; `views` collects the leaves that stand for viewed tensors."""
 
-    def __init__(self, known: Mapping[Expr, Expr], rank: int | None, of_rows: frozenset[Expr] = frozenset()) -> None:
+    def __init__(
+        self,
+        known: Mapping[Expr, Expr],
+        rank: int | None,
+        of_rows: frozenset[Expr] = frozenset(),
+        shape: tuple[Dim, ...] | None = None,
+    ) -> None:
         self.known = known  # saved values and the tensors they are read from
         self.rank = rank
+        self.shape = shape  # of the pass, as far as it is declared
+        self.totals: dict[Expr, Value] = {}  # sums over everything, by the symbols that stand for them
         self.of_rows = of_rows  # tensors that have one element for each row, and no last dimension
         self.views: dict[Expr, View] = {PLACE: View(PLACE)}
         self.lent: set[Expr] = set()  # leaves of which a pass has the shape, whether it reads them or not
@@ -96,7 +105,9 @@ class Elements:
         operands = [self._done[a] for a in node.args]
         total = next((v for v in operands if v.total), None)
         if total is not None:
-            return self._over_everything(node, operands, total)
+            if node.op == "mul" and all(v is total or v.expr.is_static for v in operands):
+                return replace(total, expr=ex.mul(*(v.expr for v in operands)))
+            operands = [named_total(self, v) if v.total else v for v in operands]
         summed = [v for v in operands if v.dims is not None]
         if summed:
             return self._over_sum(node, operands, summed[0])
@@ -104,13 +115,6 @@ class Elements:
         if dropped:
             operands = [v if v.dropped else Value(self.lifted(v.expr, (-1,)), True) for v in operands]
         return Value(rebuild(node, [v.expr for v in operands]), dropped)
-
-    def _over_everything(self, node: Expr, operands: list[Value], total: Value) -> Value:
-        """A multiple of a sum over everything, as the sum of multiples."""
-        numbers = [v.expr for v in operands if v is not total]
-        if node.op != "mul" or not all(n.is_static for n in numbers):
-            raise Unsupported("what follows a reduction to a number")
-        return replace(total, expr=ex.mul(total.expr, *numbers))
 
     def _over_sum(self, node: Expr, operands: list[Value], total: Value) -> Value:
         """What is linear in a sum over the dimensions of a broadcast, under that sum."""
@@ -238,10 +242,11 @@ class Elements:
         if (value.dropped and not over_all) or value.total or value.dims is not None:
             raise Unsupported("a reduction of a reduction")
         if value.dropped:
-            return replace(value, expr=value.expr if node.op == "sum" else value.expr / ROWS, total="sum")
+            mean = value.expr / ROWS
+            return replace(value, expr=value.expr if node.op == "sum" else mean, total="sum", over=extent(node.args[0]))
         if over_all:
             self.require_elements(value.expr)
-            return Value(value.expr, total=node.op)
+            return Value(value.expr, total=node.op, over=extent(node.args[0]))
         places, keep = self.places(dim), node.get("keepdim", False)
         if places == (-1,) and isinstance(keep, bool):
             return Value(REDUCED[node.op](value.expr, node), dropped=not keep)

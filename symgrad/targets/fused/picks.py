@@ -16,7 +16,18 @@ from symgrad.ir.expr import COMPARISONS, Expr, make
 from symgrad.ir.traversal import rebuild, topological
 from symgrad.ops.tensors.extent import extent
 from symgrad.ops.tensors.sizes import number_of
-from symgrad.targets.fused.terms import PICKS, PLACE, ROW_OPS, Unsupported, Value, View, is_whole, length, of_elements
+from symgrad.targets.fused.terms import (
+    PICKS,
+    PLACE,
+    ROW_OPS,
+    Unsupported,
+    Value,
+    View,
+    is_total,
+    is_whole,
+    length,
+    of_elements,
+)
 
 if TYPE_CHECKING:
     from symgrad.targets.fused.elements import Elements
@@ -137,7 +148,7 @@ def require_rows(lengths: Iterable[object], shape: Sequence[View], roots: Sequen
     if own != wanted:
         raise Unsupported("rows of several lengths")
     order = topological(*roots, leaves=[n for n in topological(*roots) if n.op in PICKS])
-    if not any(n.op == "sym" and n.tensors and not is_whole(n) and n is not PLACE for n in order):
+    if not any(n.op == "sym" and n.tensors and not is_whole(n) and n is not PLACE and not is_total(n) for n in order):
         raise Unsupported("single elements of rows alone")
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from symgrad.errors import SymgradError
 from symgrad.ir.expr import Expr, symbol
 from symgrad.ir.traversal import topological
-from symgrad.ops.tensors.extent import Dim, extent
+from symgrad.ops.tensors.extent import Dim, Extent, extent
 
 __all__ = [
     "ELEMENTS",
@@ -18,11 +18,13 @@ __all__ = [
     "ROW",
     "ROWS",
     "ROW_OPS",
+    "TOTAL",
     "Unsupported",
     "Value",
     "View",
     "belongs_to_row",
     "is_count",
+    "is_total",
     "is_whole",
     "length",
     "of_elements",
@@ -35,6 +37,7 @@ ROW = symbol("row_length", "int")  # how many of them a row has
 ROWS = ELEMENTS / ROW  # how many rows it has
 _OF_SIZE = "size of "
 NOT_LAST = "a reduction that is not along the last dimension"
+TOTAL = "total "  # the first word in the names of sums over everything
 PLACE = symbol("place in row", "int_tensor")  # of each element in its row, from 0 on
 REDUCTIONS = ("row_sum", "row_max", "row_min")
 PICKS = ("row_place", "row_at")  # a whole number that is a place in the row, and the element of an operand there
@@ -58,14 +61,19 @@ def is_whole(value: Expr) -> bool:
 
 def operands_of(value: Expr) -> list[Expr]:
     """The symbols of the tensors that a value is made of, in the order in which they occur."""
-    return [n for n in topological(value) if n.op == "sym" and n.tensors and n is not PLACE]
+    return [n for n in topological(value) if n.op == "sym" and n.tensors and n is not PLACE and not is_total(n)]
+
+
+def is_total(value: Expr) -> bool:
+    """Whether a symbol stands for a sum over everything, which a pass makes or is given."""
+    return value.op == "sym" and value.name.startswith(TOTAL)
 
 
 def belongs_to_row(value: Expr) -> bool:
     """Whether a value follows from reductions of a row, from what is picked of it and from numbers alone."""
     order = of_elements(value)
     of_row = [n for n in order if n.op in ROW_OPS or is_whole(n)]
-    return bool(of_row) and not any(n.op == "sym" and n.tensors and n not in of_row for n in order)
+    return bool(of_row) and all(n in of_row or is_total(n) for n in order if n.op == "sym" and n.tensors)
 
 
 class Unsupported(SymgradError):
@@ -98,6 +106,7 @@ class Value:
     `dropped`: it belongs to a row, and the last dimension is gone; a total is then one over rows. `dims` are the
     dimensions that are summed away: those that are given, or with `like` those in which a value of that shape
     broadcasts. `kept`: they stay with size 1. `scaled`: something of the remaining dimensions was moved under the sum.
+    `over` is the extent of what a total is over.
     """
 
     expr: Expr
@@ -107,6 +116,7 @@ class Value:
     like: Expr | None = None
     kept: bool = False
     scaled: bool = False
+    over: Extent | None = None
 
 
 def of_elements(value: Expr) -> list[Expr]:

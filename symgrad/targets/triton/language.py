@@ -13,10 +13,11 @@ __all__ = ["TRITON"]
 
 
 def _has(kernel: Kernel) -> bool:
-    """Passes that reduce everything, along a row, or to the shape of a tensor."""
+    """Passes that reduce everything, along a row, or to the shape of a tensor, and are given reductions alone."""
     reduced = any(r.reduced for r in kernel.results)
     counted = any(is_count(n) and n not in (ELEMENTS, ROW) for n in kernel.numbers)
-    return not reduced and not counted and not kernel.whole and not kernel.placed
+    read_before = kernel.whole or kernel.placed or kernel.finish or any(o.leaf.op == "sym" for o in kernel.known)
+    return not reduced and not counted and not read_before
 
 
 TRITON = Language("Triton", "_triton.py", "CudaLibrary", can_spell, _has, render_source, shared_files, '"""')

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 from fused import agree, all_written, needs_compiler
-from fused_specs import LABELS, PICKED, WEIGHTED_LABELS
+from fused_specs import LABELS, MEAN_LABELS, PICKED, WEIGHTED_LABELS
 from torch.autograd import forward_ad, gradcheck, gradgradcheck
 
 pytestmark = needs_compiler
@@ -15,7 +15,7 @@ pytestmark = needs_compiler
 def modules(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv("SYMGRAD_KERNELS", raising=False)
-        yield all_written((LABELS, WEIGHTED_LABELS, PICKED), tmp_path_factory.mktemp("labels"))
+        yield all_written((LABELS, MEAN_LABELS, WEIGHTED_LABELS, PICKED), tmp_path_factory.mktemp("labels"))
 
 
 def drawn(name, size, dtype=torch.float64, whole=torch.int64):
@@ -25,8 +25,8 @@ def drawn(name, size, dtype=torch.float64, whole=torch.int64):
     x = 3 * torch.randn(*rows, size, generator=generator)
     i = torch.randint(0, size, rows, generator=generator)
     if name != "picked":
-        i.view(-1)[::3] = -100 if name == "labels" else -1
-    w = [torch.rand(size, generator=generator).to(dtype)] if name == "weighted_labels" else []
+        i.view(-1)[1::3] = -1 if name == "weighted_labels" else -100
+    w = [] if name in ("labels", "picked") else [torch.rand(size, generator=generator).to(dtype)]
     return [x.to(dtype), *w, i.to(whole)]
 
 
@@ -43,6 +43,8 @@ def called(module, arguments, run, on=True):
 
 def gradients(function, arguments):
     leaves = [t.detach().requires_grad_(t.is_floating_point()) for t in arguments]
+    if function.__name__ == "mean_labels":  # whose weights have no gradient
+        leaves[1].requires_grad_(False)
     y = function(*leaves)
     cotangent = torch.linspace(-1, 2, y.numel(), dtype=torch.float64).reshape(y.shape).to(y.dtype)
     return [y.detach(), *torch.autograd.grad(y, [t for t in leaves if t.requires_grad], cotangent)]
@@ -50,11 +52,11 @@ def gradients(function, arguments):
 
 def tangents(function, arguments):
     with forward_ad.dual_level():
-        duals = [forward_ad.make_dual(t, t.cos()) if t.is_floating_point() else t for t in arguments]
+        duals = [forward_ad.make_dual(t, t.cos()) if k == 0 else t for k, t in enumerate(arguments)]
         return [forward_ad.unpack_dual(function(*duals)).tangent]
 
 
-NAMES = ("labels", "weighted_labels", "picked")
+NAMES = ("labels", "mean_labels", "weighted_labels", "picked")
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -96,6 +98,8 @@ def test_tensors_in_any_order_of_memory(modules, name):
 
 def test_where_every_label_is_ignored_all_is_zero(modules):
     x, i = torch.randn(4, 6), torch.full((4,), -100)
+    mean, served = called(modules["mean_labels"], [x, torch.ones(6), i], lambda f, given: f(*given))
+    assert served and mean.isnan()  # 0 / 0, as torch has it
     (value, gradient), served = called(modules["labels"], [x, i], gradients)
     assert len(served) == 2 and not value.any() and not gradient.any()
 
@@ -125,14 +129,14 @@ def test_a_number_to_compare_labels_with_that_float32_has_not_is_left_to_eager_b
     assert len(served) == 1 and result[0, 0] == 0
 
 
-@pytest.mark.parametrize("name", ["labels", "picked"])
+@pytest.mark.parametrize("name", ["labels", "mean_labels", "picked"])
 def test_forward_mode_and_second_derivatives(modules, name):
     arguments = drawn(name, 5)
     fused, served = called(modules[name], arguments, tangents)
     eager, _ = called(modules[name], arguments, tangents, on=False)
     assert served
     agree(fused, eager)
-    leaves = [t.requires_grad_(t.is_floating_point()) for t in arguments]
+    leaves = [t.requires_grad_(k == 0) for k, t in enumerate(arguments)]
     _, served = called(modules[name], leaves, lambda f, given: gradcheck(f, given) and gradgradcheck(f, given))
     assert served
 

@@ -58,7 +58,8 @@ class Pass(NamedTuple):
 
     One that is ``placed`` reads places in rows, and tells whether some is none; the last ``whole`` of
     the operands are whole numbers, one for each row. ``numbers`` are the places of the hyperparameters
-    that it reads among the arguments of forward, ``places`` those that its results belong to.
+    that it reads among the arguments of forward, ``places`` those that its results belong to. ``finish``
+    makes the outputs of what it has computed.
     """
 
     name: str
@@ -72,6 +73,7 @@ class Pass(NamedTuple):
     part: int = 0
     placed: bool = False
     whole: int = 0
+    finish: Any = None
     spans: tuple[Any, ...] = ()
     numbers: tuple[int, ...] = ()
     places: tuple[int, ...] = ()
@@ -177,7 +179,8 @@ class Kernels:
         passes = self.chosen(args)
         if passes.forward is None:
             return None
-        wanted = -1 if keep or not passes.keeps else (1 << count) - 1
+        computed = sum(kind != "statistic" for kind, _, _ in passes.forward.results)
+        wanted = -1 if keep or not passes.keeps else (1 << computed) - 1
         found = self.run(passes.forward, args[: self.tensors], args, None, wanted)
         return found if found is None or keep else found[:count]
 
@@ -395,7 +398,7 @@ class Library:
         threads = torch.get_num_threads()
         if walk.function(*walk.subset, *addresses, *numbers, *walk.counts, walk.address, threads):
             return None  # a place out of range, for which eager operations have an error
-        return results
+        return results if walk.finish is None else list(walk.finish(walk.dtype, *results))
 
     def prepare(self, entry: Any, tensors: Any, shapes: Any, wanted: int, key: Any) -> Any:
         """Return how a pass runs over tensors like these, or False where it must not."""
@@ -464,7 +467,7 @@ class Library:
 
     def bind(self, walk: Any, entry: Any, tensors: Any, library: Any) -> Any:
         """Return the walk with the function that it calls, and its geometry; None where the library has none."""
-        walk.function = getattr(library, entry.name, None)
+        walk.function, walk.finish = getattr(library, entry.name, None), entry.finish
         if walk.function is None:
             return self.give_up(RuntimeError(f"{library._name} has no {entry.name}: remove it"), entry.part)
         walk.function.argtypes = [_TYPES[letter] for letter in entry.types]
@@ -546,6 +549,7 @@ class _Walk:
 
     def __init__(self, dtype: torch.dtype) -> None:
         self.function: Any = None
+        self.finish: Any = None
         self.dtype = dtype
         self.places: list[int] | None = []  # of the arguments among tensors and results; None: as they are
         self.copies: dict[int, Any] = {}
@@ -636,8 +640,10 @@ def _walk(entry: Any, tensors: Any, inputs: Any, wanted: int, dtype: torch.dtype
             strides, step = like.view(size).stride(), like.expand(shape).stride()
             if kind == "statistic" and dtype != torch.float64:
                 own = torch.float32  # as it is computed
-        elif kind == "total":
+        elif kind == "total" or kind == "sum":
             summed, size, strides, step = 1, (), (), (0,) * len(shape)
+            if kind == "sum" and dtype != torch.float64:
+                own = torch.float32  # as it is computed
         elif kind == "squeezed" or kind == "reduced":
             like = torch.empty([1 if d - len(shape) in added else n for d, n in enumerate(shape)], device="meta")
             summed, step, size = like.numel(), like.expand(shape).stride(), like.shape
