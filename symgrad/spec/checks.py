@@ -203,7 +203,7 @@ def _options(read: Read, tensors: ByName[Tensor], outputs: ByName[Output], repor
     inplace = read.get("inplace")
     if inplace is not None and (fault := _inplace_fault(inplace, tensors, outputs, report)):
         report.at_value(("options", "inplace"), fault)
-    return Options(**read)
+    return Options(**read, places={option: report.location(("options", option)) for option in read})
 
 
 def _inplace_fault(name: str, tensors: ByName[Tensor], outputs: ByName[Output], report: Report) -> str | None:

@@ -108,7 +108,8 @@ def _written(u: Expr, f: Factor) -> Expr:
     """The factor as an expression in e."""
     e = make("exp", ex.mul(-1, make("abs", u)))
     negative = truth.compare("lt", u, 0)
-    common = min(f.below, f.above)
+    # Powers of one sign alone have something in common: e**-1 * e is no number at e = 0.
+    common = max(0, min(f.below, f.above)) + min(0, max(f.below, f.above))
     chosen = truth.where(negative, e ** (f.below - common), e ** (f.above - common))
     parts = [e**common, chosen, (1 + e) ** f.a]
     if f.d:

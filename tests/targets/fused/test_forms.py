@@ -5,7 +5,9 @@ from __future__ import annotations
 import mpmath as mp
 import pytest
 
-from symgrad.accuracy.evaluate import exact
+from symgrad.accuracy.evaluate import FLOAT32, exact
+from symgrad.accuracy.machine import machine_form
+from symgrad.accuracy.simulate import simulate
 from symgrad.compiler.compile import compile_operation
 from symgrad.ir import expr as ex
 from symgrad.ir.expr import make, symbol
@@ -50,6 +52,17 @@ def test_the_form_has_the_same_value(form, x):
     expected = value(form, x)
     assert abs(value(found, x) - expected) <= mp.mpf(10) ** -25 * abs(expected)
     assert count("sigmoid", found) == count("softplus", found) == 0
+
+
+@pytest.mark.parametrize("mirrored", [-2, -1, 0, 1, 2])
+@pytest.mark.parametrize("power", [-2, -1, 0, 1, 2])
+def test_the_form_in_float32_is_a_number_where_the_sigmoids_are(power, mirrored):
+    form = make("sigmoid", X) ** power * make("sigmoid", -X) ** mirrored
+    (found,) = rational_forms([form])
+    for x in (-120.0, -40.0, 0.5, 40.0, 120.0):
+        expected = float(value(form, x))
+        (result,) = simulate([machine_form(found)], {X: x}, FLOAT32)
+        assert result == pytest.approx(expected, rel=1e-4, abs=1e-35) or (expected > 1e38 and result == float("inf"))
 
 
 def test_a_value_and_its_derivative_share_one_exponential():
