@@ -108,7 +108,8 @@ def _missing(by_variant: Sequence[Kernels], found: Sequence[Kernel], languages: 
             nodes = topological(*machine([r.value for k in lacking for r in k.results]))
             ops = list(dict.fromkeys(n.op for n in nodes if not language.can_spell(n)))
             which = _listed(list(dict.fromkeys(_KINDS[k.name.partition("_")[0]] for k in lacking)))
-            lines.append(f"no {language.name} for {which}: {_listed(ops) if ops else 'sums over other dimensions'}")
+            lacks = list(dict.fromkeys(reason for k in lacking if (reason := language.lacks(k))))
+            lines.append(f"no {language.name} for {which}: {_listed(lacks or ops)}")
     return tuple(lines)
 
 
@@ -123,7 +124,7 @@ _KINDS = {
 def _is_written(kernel: Kernel, language: Language) -> bool:
     """Whether a language has a pass and all of its functions."""
     lowered = machine([r.value for r in kernel.results])
-    return language.has(kernel) and all(map(language.can_spell, topological(*lowered)))
+    return not language.lacks(kernel) and all(map(language.can_spell, topological(*lowered)))
 
 
 class _Binding:
