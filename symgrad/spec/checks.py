@@ -69,7 +69,7 @@ def build_spec(read: Read, source: SourceText, report: Report) -> Spec:
         path=source.path,
         text=source.text,
         op=read.get("op", ""),
-        places={".".join(path): report.location(path) for path in _placed(read)},
+        places={".".join(path): report.location(path, key=path != ("op",)) for path in _placed(read)},
         tensors=_known(tensors),
         hyperparameters=_known(hyperparameters),
         let=tuple(f for formulas in _known(_each(make_lets, read, "let", report)) for f in formulas),

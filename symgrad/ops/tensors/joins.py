@@ -48,7 +48,7 @@ def place_of(dim: Any, x: Expr, what: str) -> int:
 def slice_of(x: Expr, dim: int, start: int | None, stop: int | None, step: int = 1) -> Expr:
     """`x[start:stop:step]` along a dimension, as Python has it. Raises ShapeConflict beyond a known size."""
     start = start or 0
-    if step == 1 and start == 0 and stop is None:
+    if step == 1 and start == 0 and (stop is None or stop == _length(extent(x), dim)):
         return x
     return make("slice", x, dim=dim, start=start, stop=stop, step=step)
 

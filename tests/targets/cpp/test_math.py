@@ -114,6 +114,9 @@ OF_TWO = {
 EXACT = {"abs", "ceil", "clamp", "floor", "heaviside", "maximum", "minimum", "reciprocal", "relu", "round", "sign"}
 
 
+LEFT = {"fmod": np.fmod, "remainder": np.remainder}
+
+
 @pytest.fixture(scope="module", params=["", "-mno-avx512f", "-mno-avx"], ids=["native", "avx", "sse"])
 def library(request, tmp_path_factory):
     built = once(_library, request.param)
@@ -133,7 +136,7 @@ def _library(without):
                 f'extern "C" void {name}_{kind}(const {kind}* x, {kind}* y, int64_t n) {{\n'
                 f"    for (int64_t i = 0; i < n; i += W) store(y + i, {name}(load<Lanes<{kind}>>(x + i)));\n}}\n"
             )
-    for name in OF_TWO:
+    for name in (*OF_TWO, *LEFT):
         for kind in ("float", "double"):
             text += (
                 f'extern "C" void {name}_{kind}(const {kind}* x, const {kind}* z, {kind}* y, int64_t n) {{\n'
@@ -274,6 +277,29 @@ def test_function(library, name, kind):
     assert np.nanmax(error[numbers]) <= bound
     if name != "logsigmoid":  # -0 where the true value is too small
         assert np.array_equal(np.signbit(true[numbers]), np.signbit(y[numbers]))
+
+
+@pytest.mark.parametrize("kind", ["float", "double"])
+@pytest.mark.parametrize("name", LEFT)
+def test_remainders_are_exact(library, name, kind):
+    """Quotients of all sizes, next to whole numbers on both sides, and special values beside one another."""
+    random = np.random.default_rng(0)
+    one, other = (random.standard_normal(8192) * 10 ** random.uniform(-6, 6, 8192) for _ in range(2))
+    turns, unit = np.round(random.uniform(1, 1000, 4096)), random.uniform(0.1, 3, 4096).astype(DTYPES[kind])
+    near = (turns * unit).astype(DTYPES[kind])
+    pairs = np.array([(a, b) for a in SPECIAL for b in SPECIAL])
+    x = np.concatenate([one, near, np.nextafter(near, DTYPES[kind](0)), np.repeat(-near[:64], 16), pairs[:, 0]])
+    y = np.concatenate([other, unit, unit, np.repeat(unit[:64], 16), pairs[:, 1]])
+    x, y = (np.ascontiguousarray(t, dtype=DTYPES[kind]) for t in (x, y))
+    found = np.empty_like(x)
+    given = [t.ctypes.data_as(ctypes.c_void_p) for t in (x, y, found)]
+    getattr(library, f"{name}_{kind}")(*given, ctypes.c_int64(len(x)))
+    with np.errstate(all="ignore"):
+        true = LEFT[name](x, y)
+    wrong = ~((found == true) | (np.isnan(found) & np.isnan(true)))
+    assert not wrong.any(), (x[wrong][:4], y[wrong][:4], found[wrong][:4], true[wrong][:4])
+    if name == "fmod":  # of a remainder numpy gives 0 the sign of y, torch that of x
+        assert np.array_equal(np.signbit(found[true == 0]), np.signbit(true[true == 0]))
 
 
 @cache
