@@ -304,7 +304,8 @@ class OperationTests(Facts):
 
         def of_all(*own: Any) -> Any:
             f = self.at(type(self).call, settings, args)
-            return jax.grad(lambda *v: sum(jnp.sin(y).sum() for y in f(*v)), tuple(range(len(own))))(*own)
+            # The slope of arctan depends on y, and rounding moves it little where y is large.
+            return jax.grad(lambda *v: sum(jnp.arctan(y).sum() for y in f(*v)), tuple(range(len(own))))(*own)
 
         gradient = _compiled(of_all)
 
