@@ -72,7 +72,7 @@ def test_an_operation_named_as_a_module_of_the_framework_is_refused_for_it_alone
     """Its function would hide the module."""
     for name in ("jnp", "mx"):
         found = refusals(compiled_text(SQUARE.replace("sq", name)).operation, target)
-        assert [(m.location, m.where) for m in found] == [((1, 1), "op")] * (name in target.framework.imports)
+        assert [(m.location, m.where) for m in found] == [((1, 5), "op")] * (name in target.framework.imports)
 
 
 @pytest.mark.parametrize("target", EVERYONE)
