@@ -301,6 +301,8 @@ BALLS: Mapping[str, Callable[..., Any]] = {
     "erf": _moderate(arb.erf),
     "erfc": _erfc,
     "erfcx": _erfcx,
+    "erfinv": lambda x: x.erfinv() if abs(x) < 1 else None,
+    "ndtri": lambda x: -arb(2).sqrt() * (2 * x).erfcinv() if x > 0 and x < 1 else None,
     "log_ndtr": _log_ndtr,
     "lgamma": lambda x: x.lgamma() if x > 0 else None,
     "digamma": lambda x: x.digamma() if x > 0 else None,

@@ -215,6 +215,7 @@ def _options(spec: Read, tensors: ByName[Tensor], outputs: ByName[Output], repor
     inplace = read.get("inplace")
     if inplace is not None and (fault := _inplace_fault(inplace, tensors, outputs, report)):
         report.at_value(("options", "inplace"), fault)
+    places = {option: report.location(("options", option)) for option in read}
     if isinstance(read.get("save"), tuple):
         names = {entry.name for section in ("tensors", "let", "outputs") for entry in spec.get(section, ())}
         read["packed"] = _packed(read.pop("save"), names, report)
@@ -222,7 +223,7 @@ def _options(spec: Read, tensors: ByName[Tensor], outputs: ByName[Output], repor
             report.at_value(("options", "kernels"), "fused passes keep no packed values; leave 'all' out, or 'save'")
         if spec.get("extern"):
             report.at_value(("extern",), "functions of one's own keep tensors as they are; leave 'save' out")
-    return Options(**read)
+    return Options(**read, places=places)
 
 
 def _packed(entries: Iterable[Named], names: Iterable[str], report: Report) -> tuple[Packing, ...]:

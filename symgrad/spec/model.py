@@ -172,7 +172,8 @@ class Packing:
 
 @dataclass(frozen=True)
 class Options:
-    """How the code is rendered. Values that are ``packed`` are named under ``save``, too."""
+    """How the code is rendered. Values that are ``packed`` are named under ``save``, too; ``places`` are where the
+    spec says so, by option."""
 
     save: Literal["auto", "memory", "speed"] = "auto"
     double_backward: bool = True
@@ -183,6 +184,7 @@ class Options:
     targets: tuple[str, ...] = ("torch",)
     library: str | None = None
     packed: tuple[Packing, ...] = ()
+    places: Mapping[str, Location] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def fused(self) -> bool:
@@ -260,6 +262,11 @@ class Spec:
     def with_targets(self, targets: tuple[str, ...]) -> Spec:
         """The same operation for these targets, or for its own if there are none."""
         return replace(self, options=replace(self.options, targets=targets)) if targets else self
+
+    def option_mistake(self, option: str, message: str) -> Mistake:
+        """A mistake at an option that the spec has, for a SpecError."""
+        location = self.options.places.get(option, Location(1, 1))
+        return SourceText(self.text, self.path).mistake(location, f"options.{option}", message)
 
     def mistake(self, formula: Formula, offset: int, message: str) -> Mistake:
         """A mistake at a character of one of the formulas, for a SpecError."""

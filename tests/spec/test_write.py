@@ -17,7 +17,7 @@ SPECS = sorted((Path(__file__).parents[2] / "specs").glob("*.yaml"))
 def meaning(value: Any) -> Any:
     """A value without the places of its parts and without the blanks of its formulas."""
     if is_dataclass(value) and not isinstance(value, type):
-        skipped = {"location", "scalar", "path"} | ({"text"} if isinstance(value, Spec) else set())
+        skipped = {"location", "places", "scalar", "path"} | ({"text"} if isinstance(value, Spec) else set())
         return {f.name: meaning(getattr(value, f.name)) for f in fields(value) if f.name not in skipped}
     if isinstance(value, dict):
         return {key: meaning(item) for key, item in value.items()}

@@ -49,6 +49,7 @@ def outcomes(operation: Operation) -> set[str]:
         ("conv1d(x, w, b, stride=2, padding=1)", "{x: {shape: [B, 2, 4]}, w: {shape: [2, 2, 3]}, b: {shape: [2]}}"),
         ("cumprod(x, -1) + logcumsumexp(x, -1)", "{x: {shape: [N, C]}}"),
         ("logdet(x)", "{x: {shape: [N, N]}}"),
+        ("sin(x[3:] - x[:-3])", "{x: {shape: [N, H, W]}}"),
         ("cat([flip(x, 1), pad(x, [1, 0])], 1) * roll(x, 1, 0)[:, :1]", "{x: {shape: [N, C]}}"),
     ],
 )

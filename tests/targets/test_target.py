@@ -57,8 +57,9 @@ def test_every_spelling_is_of_an_operation_that_there_is(target: Target) -> None
 
 @pytest.mark.parametrize("target", EVERYONE)
 def test_an_operation_in_place_is_refused_where_the_spec_asks_for_it(target: Target) -> None:
-    (mistake,) = refusals(compiled_text(SQUARE + "options: {inplace: x}\n").operation, target)
-    assert mistake.location == (6, 11)
+    text = "# not inplace\n" + SQUARE + "options: {inplace: x}\n"
+    (mistake,) = refusals(compiled_text(text).operation, target)
+    assert mistake.location == (7, 11)
     assert mistake.where == "options.inplace"
     assert target.spelling.name in mistake.message
 

@@ -254,6 +254,7 @@ def _lambertw(name: str, branch: int, **own: Any) -> Function:
         in_sympy=lambda sympy, x: sympy.LambertW(x, branch),
         by_autograd=f"_special.{name}_by_autograd({{0}})",
         of_floats=True,
+        in_half=False,
         **own,
     )
 
@@ -374,6 +375,7 @@ ROWS = (
         in_sympy=lambda sympy, x: sympy.sqrt(sympy.pi) / 2 * sympy.exp(-(x**2)) * sympy.erfi(x),
         by_autograd="_special.dawson_by_autograd({0})",
         of_floats=True,
+        in_half=False,
     ),
     Function(
         "erfi",
@@ -387,5 +389,6 @@ ROWS = (
         sympy="erfi",
         by_autograd="_special.erfi_by_autograd({0})",
         of_floats=True,
+        in_half=False,
     ),
 )

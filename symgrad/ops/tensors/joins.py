@@ -353,6 +353,29 @@ def _padded(node: Expr, operands: tuple[Extent, ...]) -> Extent:
     return Extent(tuple(dims), of.lead)
 
 
+# ------------------------------------------------------------------------------------------------ differences
+def _diff_vjp(node: Expr, g: Expr) -> tuple[Expr]:
+    """The cotangent among zeros, of which each element goes to the next one, and its negative to itself."""
+    dim, order = node["dim"], node["n"]
+    pulled = make("slice_back", g, node.args[0], dim=dim, start=0, stop=-order, step=1)
+    for _ in range(order):
+        pulled = make("shifted", pulled, dim=dim, step=1) - pulled
+    return (pulled,)
+
+
+def _diffed(node: Expr, operands: tuple[Extent, ...]) -> Extent:
+    (of,) = operands
+    places = positions(node["dim"], of, "diff")
+    if places is None or not of.dims:
+        if of.exact:
+            raise ShapeConflict("a tensor without dimensions has no differences")
+        return unknown(node)
+    size = sizes.plus(of.dims[places[0]], -node["n"])
+    if isinstance(size, int) and size < 0:
+        raise ShapeConflict(f"differences of order {node['n']} along dimension {node['dim']} of {of}")
+    return _resized(of, places[0], size)
+
+
 # ------------------------------------------------------------------------------------------------ rows
 _SLICE = (
     DIM,
@@ -417,6 +440,17 @@ ROWS = (
         extent=_padded,
         definition=pad,
         **_MOVES,
+    ),
+    TensorOp(
+        "diff",
+        attributes=(Attribute("n", "int", 1, least=1, fixed=True), Attribute("dim", "dim", -1, fixed=True)),
+        torch="torch.diff({0}, {attributes})",
+        vjp=_diff_vjp,
+        jvp=_again,
+        extent=_diffed,
+        linear=True,
+        whole=True,
+        rounds_inside=True,
     ),
 )
 

@@ -183,10 +183,14 @@ class _Binding:
 
     def _entry(self, kernel: Kernel, places: Sequence[int] = ()) -> str:
         """The constructor call of a pass."""
-        known = [f"({o.place}, None)" for o in kernel.known]
-        operands = tuple_of([*(f"({o.place}, {o.dims!r})" for o in kernel.operands), *known])
-        results = tuple_of([*map(_result, kernel.results), *['("statistic", 0, ())'] * len(kernel.keeps)])
-        parts = [f'"{kernel.name}"', _types(kernel), operands, results, repr(kernel.shape), repr(kernel.subsets)]
+        read = [f"({o.place}, {o.dims!r})" if o.dims else str(o.place) for o in kernel.operands]
+        parts = [f'"{kernel.name}"', tuple_of([*read, *(f"({o.place}, None)" for o in kernel.known)])]
+        results = [*map(_result, kernel.results), *['"statistic"'] * len(kernel.keeps)]
+        usual = [f'("tensor", {place})' for place in places] or ['"full"']
+        if results != usual:
+            parts.append(tuple_of(results))
+        if kernel.subsets != (1,):
+            parts.append(f"subsets={kernel.subsets!r}")
         counts = [f'"{n.name}"' for n in kernel.numbers if is_count(n)]
         if counts:
             parts.append(f"counts={tuple_of(counts)}")
@@ -201,7 +205,7 @@ class _Binding:
             parts.append(f"numbers={tuple(numbers)!r}")
         if places:
             parts.append(f"places={tuple(places)!r}")
-        return f"rtk.Pass({', '.join(parts)})"
+        return f"rtk.kernel({', '.join(parts)})"
 
     def note(self, files: Sequence[str]) -> str:
         """What the docstring says of the passes."""
@@ -238,11 +242,6 @@ def _result(result: Result) -> str:
     dims = result.dims
     if result.reduced:
         kind, dims = "squeezed" if not result.kept else "reduced", result.reduced
-    return f'("{kind}", {result.place or 0}, {dims!r})'
-
-
-def _types(kernel: Kernel) -> str:
-    """The argument types of the entry, one letter each."""
-    flags = "u" if len(kernel.subsets) > 1 else ""
-    pointers = "p" * sum(map(len, (kernel.operands, kernel.known, kernel.results, kernel.keeps)))
-    return f'"{flags}{pointers}{"d" * len(kernel.numbers)}pi"'
+    if dims:
+        return f'("{kind}", {result.place or 0}, {dims!r})'
+    return f'"{kind}"' if result.place is None else f'("{kind}", {result.place})'

@@ -395,6 +395,13 @@ def flip(x: Array, axes: Sequence[int]) -> Array:
     return x
 
 
+def diff(x: Array, n: int = 1, axis: int = -1) -> Array:
+    """Return the differences of neighbours along a dimension, ``n`` times."""
+    for _ in range(n):
+        x = cut(x, axis, 1) - cut(x, axis, 0, -1)
+    return x
+
+
 # ------------------------------------------------------------------------------------------ kinks
 def clamp(x: Array, low: Any, high: Any) -> Array:
     """Return ``x`` between bounds, with the derivative 1 at them; MLX's is 0."""

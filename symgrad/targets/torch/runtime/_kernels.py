@@ -38,7 +38,6 @@ _FLAGS = (
     *("-std=c++17", "-O2", "-march=native", "-shared", "-fPIC", "-w", "-Wno-psabi"),
     *("-fno-math-errno", "-fno-trapping-math", "-ffp-contract=fast", "-fno-tree-slp-vectorize"),
 )
-_TYPES = {"u": ctypes.c_uint, "p": ctypes.c_void_p, "d": ctypes.c_double, "i": ctypes.c_int}
 _PLAIN = (Tensor, torch.nn.Parameter)
 
 # ------------------------------------------------------------------------- private names of torch
@@ -52,24 +51,43 @@ _empty_strided: Any = getattr(_guards, "_empty_strided_cpu", None) or (  # in ha
 
 # ---------------------------------------------------------------------------------- what a module says
 class Pass(NamedTuple):
-    """One kernel: the types of its arguments, what it reads and writes, and the subsets it is compiled for.
+    """One kernel: what it reads and writes, and the subsets of results it is compiled for, as bits.
 
-    ``numbers`` are the places of the hyperparameters that it reads among the arguments of forward,
-    ``places`` those that its results belong to.
+    ``operands`` are places among the tensors that it is given, each with the dimensions that it lacks, or with None
+    where it is what forward kept of rows; ``results`` are their kinds, the tensors whose shapes they have, and
+    dimensions. ``numbers`` are the places of the hyperparameters that it reads among the arguments of forward,
+    ``places`` those that its results belong to, ``shape`` the operands whose shapes broadcast to that of the pass.
     """
 
     name: str
-    types: str
     operands: tuple[Any, ...]
     results: tuple[Any, ...]
-    shape: tuple[Any, ...]
-    subsets: tuple[int, ...]
+    subsets: tuple[int, ...] = (1,)
     counts: tuple[str, ...] = ()
     rows: bool = False
     part: int = 0
     spans: tuple[Any, ...] = ()
     numbers: tuple[int, ...] = ()
     places: tuple[int, ...] = ()
+    shape: tuple[Any, ...] = ()
+
+    def types(self) -> list[Any]:
+        """Return the types of the arguments of the function."""
+        wanted = [ctypes.c_uint] * (len(self.subsets) > 1)
+        data = [ctypes.c_void_p] * (len(self.operands) + len(self.results))
+        numbers = [ctypes.c_double] * (len(self.numbers) + len(self.counts))
+        return [*wanted, *data, *numbers, ctypes.c_void_p, ctypes.c_int]
+
+
+def kernel(name: str, operands: tuple[Any, ...], results: tuple[Any, ...] = (), **others: Any) -> Pass:
+    """Return a kernel; an operand may be its place alone, a result its kind alone or with a place.
+
+    Without ``results`` they are the gradients of tensors at ``places``, or one of the shape of the pass.
+    """
+    results = results or tuple(("tensor", k) for k in others.get("places", ())) or ("full",)
+    read = tuple((o, ()) if isinstance(o, int) else o for o in operands)
+    rows = [(r,) if isinstance(r, str) else r for r in results]
+    return Pass(name, read, tuple((*r, *("full", 0, ())[len(r) :]) for r in rows), **others)
 
 
 class Passes(NamedTuple):
@@ -83,6 +101,16 @@ class Passes(NamedTuple):
     tangents: Mapping[int, Pass] = {}
     second: Mapping[int, Pass] = {}
     keeps: bool = False  # whether forward returns statistics of rows, which backward reads
+
+    def of_one_shape(self) -> Passes:
+        """Return the passes with the shape of them all: what forward reads broadcasts to it."""
+        shape = () if self.forward is None else self.forward.operands
+
+        def shaped(found: Mapping[int, Pass]) -> dict[int, Pass]:
+            return {bits: own._replace(shape=shape) for bits, own in found.items()}
+
+        forward, backward = (own and own._replace(shape=shape) for own in self[:2])
+        return Passes(forward, backward, shaped(self.tangents), shaped(self.second), self.keeps)
 
 
 class Kernels:
@@ -102,7 +130,7 @@ class Kernels:
         cotangents: tuple[int, ...] = (0,),
         choose: Callable[..., int] | None = None,
     ) -> None:
-        self.library, self.tensors, self.passes = library, tensors, passes
+        self.library, self.tensors, self.passes = library, tensors, [p.of_one_shape() for p in passes]
         self.cotangents, self.choose = cotangents, choose
         self.differentiates_twice = any(p.second for p in passes)
 
@@ -457,7 +485,7 @@ class Library:
         walk.function = getattr(library, entry.name, None)
         if walk.function is None:
             return self.give_up(RuntimeError(f"{library._name} has no {entry.name}: remove it"), entry.part)
-        walk.function.argtypes, walk.function.restype = [_TYPES[letter] for letter in entry.types], None
+        walk.function.argtypes, walk.function.restype = entry.types(), None
         numbers = [len(walk.sizes) - 1, *walk.sizes[-1:], *walk.sizes[:-1]]
         for k, steps in enumerate(walk.steps, -len(entry.operands)):
             numbers += [walk.summed[k]] if k >= 0 else []
