@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import re
 import signal
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
@@ -23,6 +20,8 @@ from symgrad.spec import Spec, load_specs, parse_spec
 from symgrad.spec.yaml_source import MAX_BYTES
 
 if TYPE_CHECKING:
+    from concurrent.futures import ProcessPoolExecutor
+
     from symgrad.explain.derivation import Derivation
 
 __all__ = ["Failed", "Known", "Outcome", "Ready", "compile_all", "find_specs", "load", "load_all", "work_all"]
@@ -190,6 +189,9 @@ def _worked(specs: Sequence[Spec], work: Callable[[Spec], R], jobs: int) -> Gene
     if jobs < 2:
         yield from (_attempt(work, spec) for spec in specs)
         return
+    import multiprocessing
+    from concurrent.futures.process import BrokenProcessPool
+
     import symgrad.pipeline  # noqa: F401  (once, before the processes are forked)
 
     strangers = set(multiprocessing.active_children())
@@ -209,6 +211,8 @@ def _worked(specs: Sequence[Spec], work: Callable[[Spec], R], jobs: int) -> Gene
 
 def _alone(work: Callable[[Spec], R], spec: Spec) -> R | Failed:
     """A process died: with one of its own for each spec that was left, the fault shows where it is."""
+    from concurrent.futures.process import BrokenProcessPool
+
     with _pool(1) as pool:
         try:
             return pool.submit(_attempt, work, spec).result()
@@ -245,6 +249,9 @@ def _crash(path: str, error: Exception) -> Failed:
 
 
 def _pool(jobs: int) -> ProcessPoolExecutor:
+    import multiprocessing
+    from concurrent.futures import ProcessPoolExecutor
+
     # Forked processes have everything imported; elsewhere forking is not safe or does not exist.
     method = "fork" if sys.platform == "linux" else "spawn"
     context = multiprocessing.get_context(method)
