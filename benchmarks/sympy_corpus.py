@@ -1,7 +1,7 @@
 """Expressions that SymPy builds, against SymPy's own evaluation to 50 digits.
 
     python benchmarks/sympy_corpus.py             values and derivatives of the formulas, a few minutes
-    python benchmarks/sympy_corpus.py --compile   also of the compiled modules in float64, an hour
+    python benchmarks/sympy_corpus.py --compile   also of the compiled modules in float64, twice as long
 
 Each case is built by calls to SymPy: elementary and special functions, choices, closed forms, densities of
 `sympy.stats`, polynomials, formulas of `sympy.physics`. It prints what fails and why, and the count.

@@ -23,7 +23,8 @@ from symgrad.errors import SymgradError
 
 __all__ = ["Element", "Field", "Undecided"]
 
-_MOST_GENERATORS = 40
+_FIRST_GENERATORS = 40  # arithmetic slows down with their number, so that a field has more only where it needs them
+_MOST_GENERATORS = 120
 _MOST_TERMS = 2_000  # of a polynomial: bounds the work
 _MOST_PRODUCTS = 20_000  # of terms, in one product of polynomials
 _MOST_WORK = 3_000_000  # products of terms in all common factors that are looked for
@@ -69,11 +70,12 @@ class Field:
     def __init__(self, values: Callable[[Any], Sequence[Any]]) -> None:
         self._points = values
         self._work = 0
+        self._most = _FIRST_GENERATORS
         self._units: dict[Any, Fraction] = {}  # by exponential or root, what share of the exponent its generator has
         self._reset()
 
     def _reset(self) -> None:
-        names = [f"g{k}" for k in range(_MOST_GENERATORS)]
+        names = [f"g{k}" for k in range(self._most)]
         self._context = flint.fmpq_mpoly_ctx.get(names, "lex")
         self._one = self._context.constant(1)
         self._zero = self._context.constant(0)
@@ -86,8 +88,8 @@ class Field:
     def vanishes(self, compute: Callable[[], Element]) -> bool:
         """Whether what is computed in this field is 0, which is a proof that it is 0.
 
-        It is computed again where a root turns out to be needed to a finer power. Raises Undecided where that does not
-        end, and what computing it raises.
+        It is computed again where a root turns out to be needed to a finer power, or more generators are. Raises
+        Undecided where that does not end, and what computing it raises.
         """
         for _ in range(_MOST_RESTARTS):
             try:
@@ -175,6 +177,9 @@ class Field:
         if key not in self._generators:
             if len(self._generators) == _MOST_GENERATORS:
                 raise Undecided(f"more than {_MOST_GENERATORS} functions")
+            if len(self._generators) == self._most:
+                self._most = _MOST_GENERATORS
+                raise _Again
             self._generators[key] = len(self._generators)
             self._keys.append(key)
         return self._generators[key]
@@ -245,7 +250,7 @@ class Field:
         """A value as one whose constant term is in [0, 1), and a whole number; for functions with a step."""
         if value.under != self._one:
             return value, 0
-        constant = value.over.to_dict().get((0,) * _MOST_GENERATORS, flint.fmpq(0))
+        constant = value.over.to_dict().get((0,) * self._most, flint.fmpq(0))
         steps = int(constant.p) // int(constant.q)
         return Element(value.over - steps, self._one), steps
 

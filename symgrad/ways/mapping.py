@@ -76,6 +76,8 @@ class _Reader:
         known = {key: self._section(key) for key in _FORMULAS if self._formulas[key] or key in self._values}
         if tensors is None:
             tensors = {name: self._own.get(name) or None for name in self._free(hyperparameters)}
+            if not tensors:
+                raise self._without_tensors()
         values = {**self._values, **known, "tensors": tensors}
         values.setdefault("op", self._path.strip("<>"))
         if hyperparameters:
@@ -105,6 +107,13 @@ class _Reader:
             text = self._texts[key, name]
             found[name] = {**_plain(formula), "expr": text} if isinstance(formula, Mapping) else text
         return found
+
+    def _without_tensors(self) -> SpecError:
+        text = "; ".join(self._texts.values())
+        advice = ", which is what srepr prints; give the expression itself" if "Symbol('" in text else ""
+        return self._fail(
+            "tensors", f"an operation has at least one tensor, and no name is read in {shown(text)}{advice}"
+        )
 
     def _fail(self, where: str, message: str) -> SpecError:
         return SpecError([Mistake(self._path, Location(1, 1), where, message)])

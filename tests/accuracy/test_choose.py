@@ -324,3 +324,13 @@ def test_a_derivative_at_zero_is_worth_more_than_one_far_away() -> None:
     k, n = torch.tensor([0.5, 2.0, 10.0], requires_grad=True), torch.tensor([1.5, 2.0, 4.0])
     for gradient in torch.autograd.grad(item.function(x, k, n).sum(), (x, k)):
         assert (gradient == 0).all()
+
+
+def test_a_form_that_costs_no_less_than_an_accurate_one_is_not_measured() -> None:
+    """A sigmoid written out has many forms in one exponential, and nothing to gain from the dearer ones."""
+    logistic = 1 / (1 + make("exp", -X))
+    judge = Judge(logistic, sample_points({X: ALL_REALS}, {}, 64))
+    choice = choose(logistic, judge)
+    assert choice.chosen.form is make("sigmoid", X)
+    dearest = max(c.cost for c in choice.candidates if c.form is not logistic)
+    assert dearest <= choice.chosen.cost

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from random_expressions import ALPHA, FLAG, MODE, POINT, TENSORS, N, X, Y, expressions, well_conditioned
 
-from symgrad.accuracy.evaluate import FLOAT32, FLOAT64, Check, Exact, Table, exact
+from symgrad.accuracy.evaluate import FLOAT32, FLOAT64, Check, Enclosed, Exact, Table, exact
 from symgrad.ir import expr as ex
 from symgrad.ir.expr import Expr, make
 from symgrad.ir.traversal import topological
@@ -324,3 +324,40 @@ def test_rounding_to_a_format() -> None:
     assert FLOAT32.round(mp.mpf(1) / 3) == pytest.approx(1 / 3, rel=2**-24, abs=0)
     assert FLOAT64.round(0.1) == 0.1
     assert FLOAT32.largest == FLOAT32.round(FLOAT32.largest) < FLOAT32.round(FLOAT32.largest * 1.0000001)
+
+
+# ---------------------------------------------------------------------------------------------- columns
+def test_what_an_enclosure_cannot_tell_is_none_beside_what_it_can() -> None:
+    values = Enclosed([{X: 2.0}, {X: -1.0}, {X: 0.5}], 200)
+    logarithm = make("log", X)
+    for root in (logarithm, logarithm + X, 3 * logarithm, ex.power(logarithm, 2), where(POSITIVE, logarithm, X)):
+        column = values.balls(root)
+        expected = exact([root], {X: 2.0}, 200)[0], exact([root], {X: 0.5}, 200)[0]
+        assert [float(v) for v in (column[0], column[2])] == [float(v) for v in expected]
+        assert (column[1] is None) == (root.op != "where")
+
+
+def test_a_truth_is_two_floats_and_the_power_of_two_above_it() -> None:
+    tiny = Fraction(1, 2**70)
+    cases = [
+        (ex.num(Fraction(1, 3)) * X, Fraction(1, 3), -1),
+        (X - ex.num(tiny), 1 - tiny, 0),
+        (X + ex.num(tiny), 1 + tiny, 1),
+        (make("sin", X) ** 2 + make("cos", X) ** 2, Fraction(1), 1),
+        (X - 1, Fraction(0), 0),
+    ]
+    for root, expected, above in cases:
+        (truth,) = Table([{X: 1.0}])(root)
+        assert truth is not None
+        high, low, exponent = truth.parts()
+        assert abs(Fraction(high) + Fraction(low) - expected) <= expected / 2**100
+        assert exponent == above
+
+
+def test_values_as_floats_are_those_of_many_digits_and_nan_where_there_are_none() -> None:
+    table = Table([{X: 1e-9}, {X: -1.0}, {X: 3.0}])
+    found = table.floats(1 - make("cos", X) + make("log", X))
+    assert found[0] == float(exact([1 - make("cos", X) + make("log", X)], {X: 1e-9}, 240)[0])
+    assert math.isnan(found[1])
+    assert math.isnan(table.floats(POSITIVE)[0])
+    assert table.at([2])(X) == [3]

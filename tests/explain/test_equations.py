@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 import torch
 from compiled import Compiled, compiled_text
+from effort import calls
 
+from symgrad.explain import equations
 from symgrad.explain.equations import derivatives
+from symgrad.ir.expr import Expr, make, symbol
 
 
 def shown(item: Compiled) -> dict[str, str]:
@@ -71,3 +76,15 @@ def test_what_only_brings_shapes_in_line_is_left_out(body: str, row: tuple[str, 
 def test_a_sum_drops_its_dimensions_by_itself() -> None:
     item = compiled_text(text("tensors: {x: {shape: [n, c, h]}, gamma: {shape: [n, c]}}\noutputs: {y: gamma * x}"))
     assert "squeeze" not in item.text.split("# ----")[0].replace("unsqueeze", "")
+
+
+def test_letters_are_found_in_work_that_grows_with_the_formula() -> None:
+    def tower(height: int) -> Expr:
+        value, x = symbol("h"), symbol("x")
+        for _ in range(height):
+            value = make("sin", value) * make("cos", value) + x
+        return value
+
+    towers = [tower(height) for height in (5, 20, 40, 80)]
+    _, once, twice, four_times = (calls(partial(equations._with_letters, [value], ())) for value in towers)
+    assert four_times - twice <= 3 * (twice - once)  # 4 times, where it is quadratic

@@ -62,3 +62,11 @@ def test_texts_that_yaml_would_read_otherwise_stand_in_quotes(text: str) -> None
     spec = parse_spec(written)
     assert spec.summary == text
     assert spec.tensors[0].doc == (text or "-")
+
+
+def test_values_in_fewer_bits_stand_under_save() -> None:
+    formulas = "let: {m: x > 0}\noutputs: {y: 'where(m, x**2, x)'}\n"
+    text = f"op: f\ntensors: {{x: }}\n{formulas}options: {{save: {{x: int8, m: bit}}}}\n"
+    written = as_yaml(parse_spec(text))
+    assert "save: {x: int8, m: bit}" in written
+    assert as_yaml(parse_spec(written)) == written

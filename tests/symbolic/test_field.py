@@ -26,6 +26,7 @@ POINTS = {
     OWN[Y]: [mp.mpf("0.9"), mp.mpf("0.2")],
     OWN[N]: [mp.mpf(2), mp.mpf(3)],
 }
+MANY = sp.Add(*(sp.erf(X + k) for k in range(45)))
 TURN = 2 * ex.PI * OWN[N] * OWN[N]
 
 
@@ -58,6 +59,7 @@ ZERO = {
     "a step of lgamma": make("lgamma", OWN[X] + 3) - make("lgamma", OWN[X]) - sum_of_logs(3),
     "a step of digamma": make("polygamma", ex.num(1), OWN[X]) - make("polygamma", ex.num(1), OWN[X] + 1) - OWN[X] ** -2,
     "Lambert W": make("exp", make("lambertw", OWN[X])) * make("lambertw", OWN[X]) - OWN[X],
+    "more functions than a field has at first": (MANY + 1) ** 2 - MANY**2 - 2 * MANY - 1,
     "whole turns": make("sin", OWN[X] - TURN) - make("sin", OWN[X]) + make("cos", TURN) - 1,
     "decimals in exponents": sp.exp(sp.Rational(8943, 10**5) * X) * sp.exp(X / 7)
     - sp.exp(X * sp.Rational(162601, 700000)),

@@ -264,6 +264,8 @@ def _product_sum(name: str, *indices: str) -> sp.Sum:
         (lambda: sp.IndexedBase("v")[0] * X, "single and shifted elements are not"),
         (lambda: sp.Sum(sp.IndexedBase("v")[N], (N, 1, BETA)), "an index runs over a whole dimension"),
         (lambda: sp.MatrixSymbol("A", 3, 3) + sp.Identity(3), "a unit matrix whose size is a symbol"),
+        (lambda: sp.srepr(X**2), "which is what srepr prints; give the expression itself"),
+        (lambda: sp.Integer(3), "no name is read in '3'"),
         (lambda: sp.exp(sp.MatrixSymbol("A", 3, 3)), "exp of a matrix is none of its elements"),
         (lambda: sp.Symbol("c", complex=True) * X, "is not real"),
         (lambda: _indexed("v", "i", "k") / sp.Sum(_indexed("v", "i", "k"), (K, 0, N - 1)), "different indices meet"),
