@@ -9,20 +9,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import mpmath as mp
 from flint import arb, ctx, fmpz
 
 __all__ = [
-    *("BALLS", "ball", "is_narrow", "midpoint", "precision", "quotient", "rounded", "rounded_product", "rounded_sum"),
-    "to_mpf",
+    *("BALLS", "ball", "is_narrow", "midpoint", "power_by", "precision", "quotient", "rounded", "rounded_product"),
+    *("rounded_sum", "to_mpf"),
 ]
 
 _HUGE = arb(2) ** 200  # beyond it exponentials saturate, as in mpmath's table
 _LARGEST_POWER = 2**40
 _ZERO = arb(0)
 _ONE = arb(1)
+_HALF = arb(0.5)
 
 
 @contextmanager
@@ -38,7 +40,9 @@ def precision(bits: int) -> Iterator[None]:
 
 def ball(value: Any) -> Any:
     """A number as a ball without radius; truth values and texts as they are."""
-    if isinstance(value, bool | str):
+    if type(value) is float:
+        return arb(value)
+    if isinstance(value, (bool, str)):
         return value
     if isinstance(value, mp.mpf):
         if not mp.isfinite(value):
@@ -202,6 +206,21 @@ def _log_ndtr(x: Any) -> Any:
         return (-(y.erfc()) / 2).log1p() if y > 0 else ((-y).erfc() / 2).log()
 
 
+def _positive(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda x: function(x) if 0 < x < _HUGE else None
+
+
+def _incomplete(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    return lambda a, x: function(a, x) if 0 < a < _HUGE and 0 < x < _HUGE else None
+
+
+def _dawson(x: Any) -> Any:
+    if not abs(x) * abs(x) < _HUGE:
+        return None
+    with _squared(x):
+        return arb.const_sqrt_pi() / 2 * (-x * x).exp() * x.erfi()
+
+
 def _erfc(x: Any) -> Any:
     return x.erfc() if abs(x) * abs(x) < _HUGE else None
 
@@ -221,17 +240,28 @@ def _integer(x: Any) -> int | None:
     return None if found is None else int(found)
 
 
-def _power(x: Any, exponent: Any) -> Any:
+def power_by(exponent: Any) -> Callable[[Any], Any]:
+    """The power with one exponent."""
     whole = _integer(exponent)
     if whole is not None:
-        if x == 0:
-            return _ONE if whole == 0 else _ZERO if whole > 0 else None
-        return x**whole if whole >= 0 else 1 / x**-whole
-    if not x > 0 or not abs(exponent) < _LARGEST_POWER:
-        return None
+        return partial(_whole_power, whole)
+    if not abs(exponent) < _LARGEST_POWER:
+        return lambda x: None
     if exponent == 0.5:
-        return x.sqrt()
-    return 1 / x.sqrt() if exponent == -0.5 else x**exponent
+        return lambda x: x.sqrt() if x > 0 else None
+    if exponent == -0.5:
+        return lambda x: 1 / x.sqrt() if x > 0 else None
+    return lambda x: x**exponent if x > 0 else None
+
+
+def _whole_power(n: int, x: Any) -> Any:
+    if x == 0:
+        return _ONE if n == 0 else _ZERO if n > 0 else None
+    return x**n if n >= 0 else 1 / x**-n
+
+
+def _power(x: Any, exponent: Any) -> Any:
+    return power_by(exponent)(x)
 
 
 def _sign(x: Any) -> Any:
@@ -246,6 +276,19 @@ def _whole(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
         return found if found.is_exact() else None
 
     return apply
+
+
+def _round(x: Any) -> Any:
+    """To the nearest integer, of two the even one."""
+    above = x + _HALF
+    found = above.floor()
+    if not found.is_exact() or (above.contains(found) and not above.is_exact()):
+        return None
+    return found - 1 if above == found and not (found / 2).is_integer() else found
+
+
+def _hypot(a: Any, b: Any) -> Any:
+    return (a * a + b * b).sqrt()
 
 
 def _atan2(y: Any, x: Any) -> Any:
@@ -301,12 +344,35 @@ BALLS: Mapping[str, Callable[..., Any]] = {
     "erf": _moderate(arb.erf),
     "erfc": _erfc,
     "erfcx": _erfcx,
-    "erfinv": lambda x: x.erfinv() if abs(x) < 1 else None,
-    "ndtri": lambda x: -arb(2).sqrt() * (2 * x).erfcinv() if x > 0 and x < 1 else None,
     "log_ndtr": _log_ndtr,
+    "erfi": lambda x: x.erfi() if abs(x) * abs(x) < _HUGE else None,
+    "erfinv": lambda x: x.erfinv() if abs(x) < 1 else None,
+    "ndtri": lambda x: -arb(2).sqrt() * (2 * x).erfcinv() if 0 < x < 1 else None,
+    "dawson": _dawson,
+    "airy_ai": _moderate(arb.airy_ai),
+    "airy_ai_prime": _moderate(lambda x: x.airy_ai(derivative=1)),
+    "bessel_j0": _moderate(lambda x: x.bessel_j(0)),
+    "bessel_j1": _moderate(lambda x: x.bessel_j(1)),
+    "bessel_y0": _positive(lambda x: x.bessel_y(0)),
+    "bessel_y1": _positive(lambda x: x.bessel_y(1)),
+    "i0": _moderate(lambda x: x.bessel_i(0)),
+    "i1": _moderate(lambda x: x.bessel_i(1)),
+    "i0e": _moderate(lambda x: abs(x).bessel_i(0, scaled=True)),
+    "i1e": _moderate(lambda x: _sign(x) * abs(x).bessel_i(1, scaled=True)),
+    "modified_bessel_k0": _positive(lambda x: x.bessel_k(0)),
+    "modified_bessel_k1": _positive(lambda x: x.bessel_k(1)),
+    "scaled_modified_bessel_k0": _positive(lambda x: x.bessel_k(0, scaled=True)),
+    "scaled_modified_bessel_k1": _positive(lambda x: x.bessel_k(1, scaled=True)),
+    "gammainc": _incomplete(lambda a, x: x.gamma_lower(a, regularized=1)),
+    "gammaincc": _incomplete(lambda a, x: x.gamma_upper(a, regularized=1)),
+    "zeta": lambda s, q: s.zeta(q) if s > 1 and q > 0 else None,
+    "lambertw": _moderate(arb.lambertw),
+    "lambertw_lower": _moderate(lambda x: x.lambertw(-1)),
     "lgamma": lambda x: x.lgamma() if x > 0 else None,
     "digamma": lambda x: x.digamma() if x > 0 else None,
     "polygamma": _polygamma,
     "floor": _whole(arb.floor),
     "ceil": _whole(arb.ceil),
+    "round": _round,
+    "hypot": _hypot,
 }

@@ -136,17 +136,23 @@ class _Search:
         if _operands(self.formula) <= _LARGEST:
             self.exponentials(form, steps)
             self.saturate(form, steps)
-            for measure in (self.take_apart, self.develop, self.join, self.approximate, self.join):
-                if self.settled:
-                    break
-                measure()
-            self.cheapen()
+            self.refine(self.take_apart, self.develop, self.join, self.approximate, self.join)
         chosen = pick()
         if self.is_hopeless(chosen) and self.respell():
+            if self.is_hopeless(pick()):
+                self.refine(self.develop, self.join)
             chosen = pick()
         if may_be_infinite and _operands(chosen.form) <= _LARGEST:
             chosen = self.with_limits(chosen)
         return Choice(self.formula, chosen, self.shown(chosen), self.origin[chosen.form])
+
+    def refine(self, *measures: Callable[[], None]) -> None:
+        """Take measures until the best form is accurate, and make it cheaper."""
+        for measure in measures:
+            if self.settled:
+                break
+            measure()
+        self.cheapen()
 
     def with_limits(self, chosen: Candidate) -> Candidate:
         """The candidate with an infinity inside bounded, where it else misses what the formula tends to."""
@@ -214,8 +220,14 @@ class _Search:
         return self.measured[form]
 
     def add(self, form: Expr, steps: tuple[Step, ...], approximate: bool = False) -> None:
-        """Measure a form that `steps` derived; it is compared with the formula only when it turns out good."""
+        """Measure a form that `steps` derived; it is compared with the formula only when it turns out good.
+
+        One that costs no less than a form with which nothing but time is to be gained is not even measured.
+        """
         if form not in self.measured and form not in self.rejected:
+            best = self.best
+            if best.accurate and _price(form) >= best.price:
+                return
             self.measure(form)
             self.origin[form] = steps
             if approximate:
@@ -270,17 +282,28 @@ class _Search:
         return not self.effort.is_spent and chosen.float64.ulp > _HALF_THE_DIGITS
 
     def respell(self) -> bool:
-        """Measure SymPy's spellings of the formula; whether there are any. Nothing but this imports SymPy."""
-        from symgrad.symbolic.spellings import spellings
+        """Add SymPy's spellings of the formula that may be chosen; whether there are any. Only this imports SymPy.
+
+        A proof takes longer than a measurement, so what is no better than what is there is not proven.
+        """
+        from symgrad.symbolic.spellings import proven, spellings
 
         before = len(self.measured)
         points = moderate(self.judge.sample.points, _MOST_RESPELLED_POINTS)
         for name, form in spellings(self.formula, points):
-            why = f"SymPy's {name}, proven equal"
-            first = Step(RESPELLED, self.formula, form, why)
-            self.add(form, (first,))
+            if self.best.accurate:
+                break
             settled, steps = self.direct(form)
-            self.add(settled, (first, *steps))
+            least = self.leading(_MOST_WIDE)[-1].key
+            new = [f for f in dict.fromkeys((form, settled)) if f not in self.measured and f not in self.rejected]
+            keys = [self.measure(f).key for f in new]
+            if min(keys, default=least) < least and proven(name, self.formula, form, points):
+                first = Step(RESPELLED, self.formula, form, f"SymPy's {name}, proven equal")
+                self.origin |= {f: (first,) if f is form else (first, *steps) for f in new}
+                continue
+            for f in new:
+                del self.measured[f]
+                self.rejected.add(f)
         return len(self.measured) > before
 
     # ------------------------------------------------------------------------------------------ single rewrites
@@ -370,9 +393,9 @@ class _Search:
         """Where a form errs about a point, in what order to try: round and symmetric first; none if it is elsewhere."""
         distances: list[float] = []
         for format_, bound in ALLOWED.items():
-            column = self.judge.sample.exact(format_)(target.distance)
+            column = self.judge.sample.truth(format_).floats(target.distance)
             errors = self.judge.measure(form, format_).errors
-            distances += [float(column[i]) for i, e in errors.items() if e > bound]
+            distances += [column[i] for i, e in errors.items() if e > bound]
         close = [d for d in distances if abs(d) <= _FARTHEST]
         if not close or min(map(abs, close)) > _NEAREST or 2 * len(close) < len(distances):
             return []

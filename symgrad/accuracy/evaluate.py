@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from ctypes import c_float
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cache, reduce
+from functools import cache, cached_property, reduce
 from itertools import pairwise
 from typing import Any
 
@@ -23,6 +23,7 @@ from symgrad.accuracy.balls import (
     ball,
     is_narrow,
     midpoint,
+    power_by,
     precision,
     quotient,
     rounded,
@@ -150,7 +151,7 @@ def nearest(op: str) -> Callable[..., Any]:
     def apply(*arguments: Any) -> Any:
         if direct is not None:
             result = direct(*arguments)
-            if result.is_finite():
+            if result.is_finite() or any(a.is_nan() for a in arguments):
                 return result
         elif all(isinstance(a, bool | str) or a.is_finite() for a in arguments):
             result = midpoint(function, arguments)
@@ -161,29 +162,39 @@ def nearest(op: str) -> Callable[..., Any]:
     return apply
 
 
-@cache
-def enclosing(op: str) -> Callable[..., Any]:
-    """An operation on balls; None where it is not told what holds its values."""
+def enclosed(op: str, columns: Sequence[Sequence[Any]], is_power: bool) -> list[Any]:
+    """An operation on columns of balls; None where it is not told what holds its values.
+
+    `is_power` says that the last column is one exponent.
+    """
     op = _MEANS_THE_SAME.get(op, op)
-    if op in _EXACT:
-        function = _EXACT[op]
-    elif op in BALLS:
-        function = BALLS[op]
-    else:
-        return lambda *arguments: None
-
-    def apply(*arguments: Any) -> Any:
-        if None in arguments:
-            return None
-        result = function(*arguments)
-        return result if result is None or isinstance(result, bool | str) or result.is_finite() else None
-
-    def chosen(condition: Any, a: Any, b: Any) -> Any:
-        return None if condition is None else a if condition else b
-
-    return chosen if op == "where" else apply
+    if op == "where":
+        return [None if c is None else a if c else b for c, a, b in zip(*columns, strict=True)]
+    if op not in BALLS and op not in _EXACT:
+        return [None] * len(columns[0])
+    if not any(type(None) in set(map(type, column)) for column in columns):
+        return [_if_finite(value) for value in _on_columns(op, columns, is_power)]
+    # A comparison of a ball with None takes longer than most operations on balls.
+    known = [k for k, row in enumerate(zip(*columns, strict=True)) if not any(value is None for value in row)]
+    found: list[Any] = [None] * len(columns[0])
+    for k, value in zip(known, _on_columns(op, [[c[k] for k in known] for c in columns], is_power), strict=True):
+        found[k] = _if_finite(value)
+    return found
 
 
+def _on_columns(op: str, columns: Sequence[Sequence[Any]], is_power: bool) -> Iterator[Any]:
+    if op in _OF_TWO:
+        return iter(reduce(lambda a, b: list(map(_OF_TWO[op], a, b)), columns))
+    if is_power and columns[1]:
+        return map(power_by(columns[1][0]), columns[0])
+    return map(_EXACT.get(op) or BALLS[op], *columns)
+
+
+def _if_finite(value: Any) -> Any:
+    return value if type(value) is not arb or value.is_finite() else None
+
+
+_OF_TWO: dict[str, Callable[[Any, Any], Any]] = {"add": operator.add, "mul": operator.mul}
 _ARITHMETIC_OF_BALLS: dict[str, Callable[..., Any]] = {"add": rounded_sum, "mul": rounded_product}
 _MEANS_THE_SAME = {WIDEN: "held", **NARROW}
 _EXACT: dict[str, Callable[..., Any]] = {
@@ -200,8 +211,6 @@ class Exact:
 
     NaN stands where a value is undefined over the reals.
     """
-
-    _function: Callable[[str], Callable[..., Any]] = staticmethod(nearest)
 
     def __init__(self, points: Sequence[Environment], bits: int) -> None:
         self.points = points
@@ -250,10 +259,14 @@ class Exact:
             return [ball(point[node]) for point in self.points]
         if not node.args:
             return [_leaf_ball(node)] * len(self.points)
-        apply = self._function(node.op)
+        columns = [self._balls[a] for a in node.args]
         if not node.symbols and self.points:
-            return [apply(*(self._balls[a][0] for a in node.args))] * len(self.points)
-        return list(map(apply, *(self._balls[a] for a in node.args)))
+            return self._applied(node, [column[:1] for column in columns]) * len(self.points)
+        return self._applied(node, columns)
+
+    def _applied(self, node: Expr, columns: Sequence[Sequence[Any]]) -> list[Any]:
+        """The operation of a node on columns."""
+        return list(map(nearest(node.op), *columns))
 
     def saturated(self, root: Expr, index: int) -> bool:
         """Whether an operation of `root` is infinite at a point, so that a NaN there says nothing."""
@@ -299,23 +312,25 @@ class Exact:
 class Enclosed(Exact):
     """Balls that hold the values of expressions at points; None where they could not be told."""
 
-    _function = staticmethod(enclosing)
+    def _applied(self, node: Expr, columns: Sequence[Sequence[Any]]) -> list[Any]:
+        return enclosed(node.op, columns, is_power=node.op == "pow" and not node.args[1].symbols)
 
 
 _STEP = arb(2) ** -70  # of a symbol's value, by which it is moved
 
 
 def _slope(ahead: Any, here: Any, step: Any) -> Any:
+    """A float, or a number of mpmath where that would overflow."""
     if ahead is None or here is None:
-        return mp.nan
-    if step == 0 or isinstance(here, bool | str):
-        return mp.mpf(0)
+        return math.nan
+    if type(here) is not arb or step == 0:
+        return 0.0
     difference = ahead - here
     if 0 in difference:
-        return mp.mpf(0)
+        return 0.0
     slope = abs(difference.mid() / step)
     size = float(slope)
-    return mp.mpf(size) if size == 0 or 1e-290 < size < 1e290 else to_mpf(slope)
+    return size if size == 0 or 1e-290 < size < 1e290 else to_mpf(slope)
 
 
 def _leaf_ball(node: Expr) -> Any:
@@ -347,20 +362,41 @@ def exact(roots: Sequence[Expr], environment: Environment, bits: int) -> list[An
 _PRECISIONS = (120, 240, 600, 1500)
 _ENCLOSED = 288  # bits in which enclosures are computed
 _ENOUGH = 230  # bits that an enclosure must tell
+_AS_FLOAT = 100  # bits that a float is rounded from
 _TOLD = 224  # bits that are kept of its midpoint, so that a value is 1 and not a little less
+_NOTHING = 2.0**-_TOLD
 
 
 @dataclass(frozen=True)
 class Truth:
-    """The true value of a formula at one point, and the sizes of its derivatives by symbol."""
+    """The true value of a formula at one point, as the ball that tells it, and the sizes of its derivatives by symbol.
 
-    value: Any
+    These are floats, or numbers of mpmath where a float would overflow.
+    """
+
+    ball: Any
     slopes: Mapping[Expr, Any]
 
+    @cached_property
+    def value(self) -> Any:
+        """The number of mpmath that the ball tells."""
+        return self.ball if isinstance(self.ball, bool | str) else to_mpf(rounded(self.ball, _TOLD))
 
-def _told(value: Any) -> Any:
-    """The value that a narrow enclosure tells."""
-    return value if isinstance(value, bool | str) else to_mpf(rounded(value, _TOLD))
+    def parts(self) -> tuple[float, float, int]:
+        """A number as the sum of two floats, and the power of 2 that is next above its size; 0 for 0.
+
+        What is beyond the bits that a ball tells is nothing.
+        """
+        middle = self.ball.mid()
+        high = float(middle)
+        if not math.isfinite(high):
+            return high, 0.0, 0
+        low = float(middle - high)
+        if abs(low) < abs(high) * _NOTHING:
+            low = 0.0
+        mantissa, exponent = math.frexp(high)
+        below = abs(mantissa) == 0.5 and low * high < 0  # a little less than a power of 2
+        return high, low, exponent - below
 
 
 class Table:
@@ -375,10 +411,18 @@ class Table:
         self._balls = Enclosed(points, _ENCLOSED)
         self._exacts: dict[tuple[tuple[int, ...], int], Exact] = {}
 
-    @property
-    def values(self) -> Exact:
-        """Values in a precision that is high enough at most points."""
-        return self._exact(range(len(self.points)), _PRECISIONS[1])
+    def at(self, indices: Sequence[int]) -> Exact:
+        """Values at some of the points, in a precision that is high enough at most."""
+        return self._exact(indices, _PRECISIONS[1])
+
+    def floats(self, root: Expr) -> list[float]:
+        """The value of an expression at each point as a float; NaN where it is a truth value or undefined."""
+        column = self._balls.balls(root)
+        found = [float(v) if type(v) is arb and is_narrow(v, _AS_FLOAT) else math.nan for v in column]
+        pending = [k for k, value in enumerate(found) if value != value and not isinstance(column[k], (bool, str))]
+        for k, value in zip(pending, self.at(pending)(root) if pending else (), strict=True):
+            found[k] = math.nan if isinstance(value, (bool, str)) or mp.isnan(value) else float(value)
+        return found
 
     def _exact(self, indices: Sequence[int], bits: int) -> Exact:
         """Values at some of the points; those of the low precisions are kept for other formulas."""
@@ -397,9 +441,9 @@ class Table:
         found: list[Truth | None] = []
         for k, value in enumerate(column):
             own = {s: sizes[k] for s, sizes in slopes.items()}
-            known = isinstance(value, bool | str) or (value is not None and is_narrow(value, _ENOUGH))
-            sure = known and not any(map(_is_nan, own.values()))
-            found.append(Truth(_told(value), own) if sure else None)
+            known = value is not None and (type(value) is not arb or is_narrow(value, _ENOUGH))
+            sure = known and not any(size != size for size in own.values())
+            found.append(Truth(value, own) if sure else None)
         return found
 
     def __call__(self, formula: Expr, symbols: Sequence[Expr] = ()) -> list[Truth | None]:
@@ -418,10 +462,11 @@ class Table:
             last = fine == _PRECISIONS[-1]
             agreed = [k for k in rows if _agree(earlier[k], later[k])]
             decided = [k for k in agreed if last or not _is_zero(later[k]) or tables[1].plainly_zero(formula, k)]
-            slopes = {s: tables[1].slope(formula, s) for s in symbols} if decided else {}
-            for k in decided:
-                if isinstance(later[k], bool | str) or mp.isfinite(later[k]):
-                    found[pending[k]] = Truth(later[k], {s: _finite(column[k]) for s, column in slopes.items()})
+            told = [k for k in decided if isinstance(later[k], bool | str) or mp.isfinite(later[k])]
+            slopes = {s: tables[1].slope(formula, s) for s in symbols} if told else {}
+            for k in told:
+                sizes = {s: _finite(column[k]) for s, column in slopes.items()}
+                found[pending[k]] = Truth(ball(later[k]), sizes)
             undefined = [pending[k] for k in decided if self.limits and _is_nan(later[k])]
             for index, truth in zip(undefined, self._limits(formula, symbols, undefined), strict=True):
                 found[index] = truth
@@ -436,7 +481,7 @@ class Table:
         slopes = {s: tables[0].slope(formula, s) for s in symbols}
         limits = map(_common_limit, zip(*(table(formula) for table in tables), strict=True))
         return [
-            None if limit is None else Truth(limit, {s: _finite(column[k]) for s, column in slopes.items()})
+            None if limit is None else Truth(ball(limit), {s: _finite(column[k]) for s, column in slopes.items()})
             for k, limit in enumerate(limits)
         ]
 
@@ -501,24 +546,49 @@ class Check:
     """
 
     def __init__(self, points: Sequence[Environment]) -> None:
-        self._values = Exact(points, _SURE[0])
+        self._points = points
+        self._balls = Enclosed(points, _SURE[0])
+        self._some: dict[tuple[int, ...], Exact] = {}
 
     def __call__(self, before: Expr, after: Expr) -> bool:
-        old, new = self._values(before), self._values(after)
-        points = self._values.points
-        differing = [p for p, a, b in zip(points, old, new, strict=True) if not _equal(a, b)]
-        agrees = differing and any(_is_nonzero(a) and _equal(a, b) for a, b in zip(old, new, strict=True))
-        # One point first: where the two are different indeed, it is enough.
-        for some in (differing[:1], differing[1:]):
-            if some:
-                values = Exact(some, _SURE[1])
-                pairs = zip(values(before), values(after), strict=True)
-                unequal = [i for i, pair in enumerate(pairs) if not _equal(*pair)]
-                if unequal and not (agrees and all(_lost(before, values, unequal))):
-                    return False
-        continued = [_beside(p) for p, a, b in zip(points, old, new, strict=True) if _is_nan(a) and not _is_nan(b)]
-        beside = Exact(continued, _SURE[0])
-        return not any(_is_nan(value) and not beside.saturated(before, i) for i, value in enumerate(beside(before)))
+        pairs = list(zip(self._balls.balls(before), self._balls.balls(after), strict=True))
+        sure = list(map(_surely_equal, *zip(*pairs, strict=True))) if pairs else []
+        open_ = tuple(k for k, equal in enumerate(sure) if not equal)
+        if not open_:
+            return True
+        agrees = any(equal and not (type(a) is arb and 0 in a) for equal, (a, _) in zip(sure, pairs, strict=True))
+        if open_ not in self._some:
+            self._some[open_] = Exact([self._points[k] for k in open_], _SURE[0])
+        return _agrees(self._some[open_], before, after, agrees)
+
+
+def _surely_equal(before: Any, after: Any) -> bool:
+    """Whether balls tell that two values agree to 40 bits."""
+    if type(before) is not arb or type(after) is not arb:
+        return before is not None and before is after and isinstance(before, bool)
+    return bool(abs(before - after) <= abs(before) * _TOLERANCE + _LEAST)
+
+
+_TOLERANCE, _LEAST = arb(2) ** -40, arb(2) ** -1200
+
+
+def _agrees(values: Exact, before: Expr, after: Expr, agrees: bool) -> bool:
+    """Whether two expressions are equal at points; `agrees` says that they agree elsewhere."""
+    old, new = values(before), values(after)
+    points = values.points
+    differing = [p for p, a, b in zip(points, old, new, strict=True) if not _equal(a, b)]
+    agrees = agrees or any(_is_nonzero(a) and _equal(a, b) for a, b in zip(old, new, strict=True))
+    # One point first: where the two are different indeed, it is enough.
+    for some in (differing[:1], differing[1:]):
+        if some:
+            surer = Exact(some, _SURE[1])
+            pairs = zip(surer(before), surer(after), strict=True)
+            unequal = [i for i, pair in enumerate(pairs) if not _equal(*pair)]
+            if unequal and not (agrees and all(_lost(before, surer, unequal))):
+                return False
+    continued = [_beside(p) for p, a, b in zip(points, old, new, strict=True) if _is_nan(a) and not _is_nan(b)]
+    beside = Exact(continued, _SURE[0])
+    return not any(_is_nan(value) and not beside.saturated(before, i) for i, value in enumerate(beside(before)))
 
 
 def _lost(root: Expr, values: Exact, indices: Sequence[int]) -> Iterator[bool]:

@@ -26,7 +26,7 @@ def culprits(form: Expr, sample: Sample, target: Format, indices: Sequence[int])
 
     An operand beyond the range of the format is a culprit itself, as is what is undefined where its operands are not.
     """
-    exact = sample.exact(target)
+    exact, rows = sample.truth(target).at(indices), range(len(indices))
     exact(form)
     errors: dict[Expr, float] = {}
     for node in topological(form):
@@ -34,8 +34,8 @@ def culprits(form: Expr, sample: Sample, target: Format, indices: Sequence[int])
             continue
         column = exact(node)
         operands = [exact(a) for a in node.args]
-        worst = max((_out_of_range(column[i], target) for i in indices), default=0.0)
-        if any(mp.isnan(column[i]) and not any(mp.isnan(o[i]) for o in operands) for i in indices):
+        worst = max((_out_of_range(column[k], target) for k in rows), default=0.0)
+        if any(mp.isnan(column[k]) and not any(mp.isnan(o[k]) for o in operands) for k in rows):
             worst = math.inf
         if not worst:
             key = (node, target, tuple(indices))
@@ -56,7 +56,7 @@ def _out_of_range(value: Any, target: Format) -> float:
 
 def _local_error(node: Expr, sample: Sample, target: Format, indices: Sequence[int]) -> float:
     """The worst error in ulp of one operation on correctly rounded operands."""
-    exact = sample.exact(target)
+    exact = sample.truth(target).at(indices)
     places: dict[Expr, Expr] = {}
 
     def place(operand: Expr) -> Expr:
@@ -68,15 +68,15 @@ def _local_error(node: Expr, sample: Sample, target: Format, indices: Sequence[i
     columns = {own: exact(operand) for operand, own in places.items()}
     points = []
     rows = []
-    for i in indices:
-        operands = {own: column[i] for own, column in columns.items()}
-        if all(mp.isfinite(v) for v in operands.values()) and mp.isfinite(exact(node)[i]):
+    for k, i in enumerate(indices):
+        operands = {own: column[k] for own, column in columns.items()}
+        if all(mp.isfinite(v) for v in operands.values()) and mp.isfinite(exact(node)[k]):
             points.append({**sample.points[target][i], **{own: target.round(v) for own, v in operands.items()}})
-            rows.append(i)
+            rows.append(k)
     values = Simulation(points, target)(machine_form(flat))
     worst = 0.0
-    for i, value in zip(rows, values, strict=True):
-        true = exact(node)[i]
+    for k, value in zip(rows, values, strict=True):
+        true = exact(node)[k]
         with mp.workprec(100):
             error = float(abs(value - true) / target.ulp(true)) if math.isfinite(value) else math.inf
         worst = max(worst, error)

@@ -11,13 +11,13 @@ without tensors are left whole: they are Python scalars.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 
 from symgrad.analysis.sizes import UNKNOWN, elements
 from symgrad.ir import expr as ex
 from symgrad.ir.expr import HALF, MINUS_ONE, ONE, Expr, make
-from symgrad.ir.traversal import per_node, topological
+from symgrad.ir.traversal import kept, topological
 
 # Functions whose values are bounded or decay: they enter products first.
 _BOUNDED = frozenset({"sigmoid", "tanh", "sin", "cos", "erf", "erfc", "sign", "exp", "where", "sinc"})
@@ -27,8 +27,10 @@ def machine(roots: Iterable[Expr]) -> list[Expr]:
     """The roots in machine form; shared subexpressions stay shared."""
     roots = list(roots)
     order = topological(*roots)
-    lowered = Lowered(_shared_factors(order))
+    lowered = _among(tuple(dict.fromkeys(_bases(n) for n in order if n.op == "mul")))
     for node in order:
+        if node in lowered:
+            continue
         if node.is_static or not node.args:
             lowered[node] = node
         else:
@@ -36,7 +38,7 @@ def machine(roots: Iterable[Expr]) -> list[Expr]:
     return [lowered[r] for r in roots]
 
 
-@per_node
+@kept
 def machine_form(root: Expr) -> Expr:
     """One root in machine form, on its own."""
     (found,) = machine([root])
@@ -54,9 +56,14 @@ class Lowered(dict[Expr, Expr]):
 _MOST_PRODUCTS = 120  # beyond which products are not compared pair by pair
 
 
-def _shared_factors(order: Iterable[Expr]) -> dict[frozenset[Expr], frozenset[Expr]]:
+@kept
+def _among(products: tuple[frozenset[Expr], ...]) -> Lowered:
+    """What is lowered where these are all products, by their factors: what is shared decides how a node is written."""
+    return Lowered(_shared_factors(products))
+
+
+def _shared_factors(products: Sequence[frozenset[Expr]]) -> dict[frozenset[Expr], frozenset[Expr]]:
     """For each product its largest common part with another one: computed first, it is computed once."""
-    products = list(dict.fromkeys(frozenset(_bases(n)) for n in order if n.op == "mul"))
     if len(products) > _MOST_PRODUCTS:
         return {}
     found: dict[frozenset[Expr], frozenset[Expr]] = {}
@@ -67,10 +74,11 @@ def _shared_factors(order: Iterable[Expr]) -> dict[frozenset[Expr], frozenset[Ex
     return found
 
 
-def _bases(product: Expr) -> list[Expr]:
+@kept
+def _bases(product: Expr) -> frozenset[Expr]:
     """The tensor factors that stand above the fraction line, squares counted once."""
     split = (ex.split_power(f) for f in product.args if not f.is_static and not _is_divisor(f))
-    return [base for base, _ in split]
+    return frozenset(base for base, _ in split)
 
 
 def _same(node: Expr, lowered: Lowered) -> Expr:

@@ -14,9 +14,8 @@ from functools import cached_property
 from typing import Any
 
 import mpmath as mp
-from mpmath.libmp import from_float, fzero, mpf_add, mpf_shift, mpf_sub, to_float
 
-from symgrad.accuracy.evaluate import FLOAT32, FLOAT64, Check, Environment, Exact, Format, Table, Truth
+from symgrad.accuracy.evaluate import FLOAT32, FLOAT64, Check, Environment, Format, Table, Truth
 from symgrad.accuracy.machine import machine_form
 from symgrad.accuracy.simulate import ROUGH, Simulation
 from symgrad.ir import expr as ex
@@ -78,7 +77,6 @@ class Score:
 
 FAR = 1e18  # beyond it overflow guards are weighed
 _OUTSIDE = (2.0**59, 2.0**61, 2.0**64, 2.0**70, 2.0**90, 2.0**110, 2.0**126)
-_BITS = 200  # in which a truth is compared
 _MOST_CHECKS = 20  # points at which a rewritten form is compared
 
 
@@ -100,23 +98,41 @@ class Sample:
         self.large = large
         self._tables: dict[Format, Table] = {}
         self._simulations: dict[tuple[Format, Format], Simulation] = {}
+        self._far: dict[Format, Sequence[bool]] = {}
+        self._near: dict[Format, Sequence[bool]] = {}
+        self._moves: dict[tuple[Format, Expr], Sequence[int | None]] = {}
         self.local_errors: dict[tuple[Expr, Format, tuple[int, ...]], float] = {}
 
-    def is_far(self, point: Environment) -> bool:
-        """Whether a tensor has a value at a point that nobody said it has."""
-        return any(
-            s["kind"] == "tensor" and abs(v) > FAR and s not in self.large for s, v in point.items() if s.tensors
-        )
+    def far(self, target: Format) -> Sequence[bool]:
+        """Of each point of a format, whether a tensor has a value there that nobody said it has."""
+        if target not in self._far:
+            own = [s for s in self.symbols if s.tensors and s["kind"] == "tensor" and s not in self.large]
+            self._far[target] = [any(abs(point[s]) > FAR for s in own) for point in self.points[target]]
+        return self._far[target]
+
+    def near(self, target: Format) -> Sequence[bool]:
+        """Of each point of a format, whether nothing is extreme there."""
+        if target not in self._near:
+            self._near[target] = [all(map(_is_near, point.values())) for point in self.points[target]]
+        return self._near[target]
+
+    def moves(self, target: Format, symbol: Expr) -> Sequence[int | None]:
+        """Of which power of 2 one ulp of a symbol is at each point of a format; None where its value is 0."""
+        if (target, symbol) not in self._moves:
+            column = (point[symbol] for point in self.points[target])
+            self._moves[target, symbol] = [target.ulp_exponent(value) if value else None for value in column]
+        return self._moves[target, symbol]
+
+    @property
+    def symbols(self) -> Collection[Expr]:
+        """The variables of the points."""
+        return next((point.keys() for points in self.points.values() for point in points), ())
 
     def truth(self, target: Format) -> Table:
         """True values at the points of a format."""
         if target not in self._tables:
             self._tables[target] = Table(self.points[target], self.limits)
         return self._tables[target]
-
-    def exact(self, target: Format) -> Exact:
-        """Values at the points of a format, in high precision."""
-        return self.truth(target).values
 
     @cached_property
     def check(self) -> Check:
@@ -145,7 +161,7 @@ class Sample:
         return self._simulations[key]
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class _Reference:
     """The truth at one point, ready for comparison: as two floats, with one ulp, and the conditioning in ulp."""
 
@@ -162,16 +178,16 @@ class _Reference:
         """Error of a value in ulp, less the conditioning; infinite where a finite truth was missed."""
         if self.boolean:
             return 0.0 if bool(value) == bool(self.high) else math.inf
-        if not math.isfinite(value):
+        if value - value != 0:
             return math.inf
-        if abs(self.high) < smallest > abs(value):
+        if -smallest < self.high < smallest > abs(value):
             return 0.0  # below the normal range results may flush to zero
         excess = abs((value - self.high) - self.low) / self.ulp - self.credit
         return excess if excess > 0 else 0.0
 
     def doubled(self) -> _Reference:
         """The same point of float32 for a computation in float64."""
-        ulp = float(FLOAT64.ulp(mp.mpf(self.high)))
+        ulp = math.ldexp(1.0, FLOAT64.ulp_exponent(self.high))
         credit = self.credit * self.ulp * math.ldexp(1.0, FLOAT32.precision - FLOAT64.precision)
         return replace(self, ulp=ulp, credit=credit / ulp)
 
@@ -222,8 +238,8 @@ class Judge:
             kinds = {"tensor", "float"} if self.precision.hyperparameters else {"tensor"}
             symbols = sorted((s for s in self.formula.symbols if s["kind"] in kinds), key=lambda s: s.name)
             truths = self.sample.truth(target)(self.formula, symbols)
-            points = enumerate(zip(truths, self.sample.points[target], strict=True))
-            found = (self._reference(i, truth, point, target) for i, (truth, point) in points)
+            moves = {s: self.sample.moves(target, s) for s in symbols}
+            found = (self._reference(i, truth, moves, target) for i, truth in enumerate(truths) if truth is not None)
             self._references[target] = [r for r in found if r is not None]
         return self._references[target]
 
@@ -287,25 +303,30 @@ class Judge:
         errors = {i: e for i, e in measured.errors.items() if i in inside}
         return Measurement(errors, measured.near, measured.far & inside).score
 
-    def _reference(self, index: int, truth: Truth | None, point: Environment, target: Format) -> _Reference | None:
-        if truth is None or isinstance(truth.value, str):
+    def _reference(
+        self, index: int, truth: Truth, moves: Mapping[Expr, Sequence[int | None]], target: Format
+    ) -> _Reference | None:
+        if isinstance(truth.ball, str):
             return None
-        far = math.isfinite(self.precision.far_worth) and self.sample.is_far(point)
-        if isinstance(truth.value, bool):
-            return _Reference(index, float(truth.value), 0.0, 1.0, 0.0, boolean=True, far=far)
-        if abs(truth.value) > target.largest:
+        far = math.isfinite(self.precision.far_worth) and self.sample.far(target)[index]
+        if isinstance(truth.ball, bool):
+            return _Reference(index, float(truth.ball), 0.0, 1.0, 0.0, boolean=True, far=far)
+        high, low, above = truth.parts()
+        size = abs(high)
+        if size > target.largest or (size == target.largest and low * high > 0):
             return None
-        high = to_float(truth.value._mpf_, rnd="n")
-        ulp = target.ulp_exponent(truth.value)
-        moved = fzero
-        for symbol, slope in truth.slopes.items():
-            if point[symbol]:  # exact but for the sum: a product with a power of 2 is
-                own = mpf_shift(slope._mpf_, target.ulp_exponent(point[symbol]) - ulp)
-                moved = mpf_add(moved, own, _BITS, "n")
-        credit = self.precision.explained * to_float(moved, rnd="n")
-        low = to_float(mpf_sub(truth.value._mpf_, from_float(high), _BITS, "n"), rnd="n")
-        near = all(map(_is_near, point.values()))
-        return _Reference(index, high, low, math.ldexp(1.0, ulp), credit, near=near, far=far)
+        ulp = (max(above, target.min_exponent) if high else target.min_exponent) - target.precision
+        own = [(slope, moves[s][index]) for s, slope in truth.slopes.items()]
+        credit = self.precision.explained * _moved([(slope, move - ulp) for slope, move in own if move is not None])
+        return _Reference(index, high, low, math.ldexp(1.0, ulp), credit, near=self.sample.near(target)[index], far=far)
+
+
+def _moved(sizes: Sequence[tuple[Any, int]]) -> float:
+    """The sum of sizes times powers of 2, infinite where that overflows."""
+    try:
+        return math.fsum(math.ldexp(size, n) if type(size) is float else float(mp.ldexp(size, n)) for size, n in sizes)
+    except OverflowError:
+        return math.inf
 
 
 _NEARER = 9  # times as bad, in addition

@@ -7,8 +7,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-import mpmath as mp
-
 from symgrad.accuracy.evaluate import FLOAT32, FLOAT64, Format
 from symgrad.accuracy.measure import ALLOWED, Judge
 from symgrad.ir import expr as ex
@@ -85,8 +83,7 @@ def _floats(formula: Expr) -> frozenset[Expr]:
 
 
 def _column(variable: Expr, judge: Judge, target: Format) -> list[float]:
-    values = judge.sample.exact(target)(variable)
-    return [float(v) if not isinstance(v, bool) and not mp.isnan(v) else math.nan for v in values]
+    return judge.sample.truth(target).floats(variable)
 
 
 def _extent(bad: dict[Format, frozenset[int]], columns: dict[Format, list[float]]) -> _Extent:

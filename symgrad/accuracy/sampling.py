@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache, partial
 from itertools import combinations
 from typing import Any
 
@@ -27,7 +27,7 @@ _SIZES = (1.0, 0.3, 3.0, 20.0, 0.8, 100.0, 1e3, 0.05, 8.0, 1e4, 0.6)
 _GAPS = (1e-3, 1e-5, 1e-2, 1e-4, 0.1, 1e-6, 0.03, 0.3)
 _MOST_SETTINGS = 1024  # of hyperparameters, which are cycled through
 _SPREAD = 2_654_435_761  # a prime, whose multiples are spread
-_MOST_TOGETHER = 88
+_MOST_JOINT, _MOST_TOGETHER = 90, 88
 _ALIKE = (1e30, 1e-30, 1e19, 1e-12, 1e22, 1e13, 1e30, 1e-6, 1e9, 1e-30, 1e19, 1e4)  # magnitudes of all tensors together
 _ZEROS = 3  # points with the same tensor at 0
 _INTEGERS = (-2.0, 3.0, 2.0, -1.0, -3.0, 1.0)
@@ -118,17 +118,24 @@ def _points(
             sweeps[symbol] = magnitudes(sizes, within, target)
             moderate[symbol] = magnitudes(_MODERATE, within, target)
     kept = [*_integers(moderate, tensors), *_at_zero(moderate, tensors)][: most // 4] if powers else []
-    points: list[Environment] = []
-    for i, symbol in enumerate(tensors):
-        for k, value in enumerate(sweeps[symbol]):
-            others = {o: moderate[o][(k * (3 + j) + i) % len(moderate[o])] for j, o in enumerate(tensors)}
-            points.append({**others, symbol: value})
+
+    def swept(i: int, k: int) -> Environment:
+        symbol = names[i]
+        others = {o: moderate[o][(k * (3 + j) + i) % len(moderate[o])] for j, o in enumerate(names)}
+        return {**others, symbol: sweeps[symbol][k]}
+
+    def joint(k: int) -> Environment:
+        return {o: sweeps[o][(k * (2 * j + 1) * 7 + j) % len(sweeps[o])] for j, o in enumerate(names)}
+
+    names = list(tensors)
+    makers: list[Callable[[], Environment]] = [
+        partial(swept, i, k) for i, symbol in enumerate(names) for k in range(len(sweeps[symbol]))
+    ]
     if len(tensors) > 1:
-        for k in range(90):
-            joint = {o: sweeps[o][(k * (2 * j + 1) * 7 + j) % len(sweeps[o])] for j, o in enumerate(tensors)}
-            points.append(joint)
-        points += _together(moderate, tensors, target)
-    thinned = _thin([{**p, **settings[k % len(settings)]} for k, p in enumerate(points)], most - len(kept))
+        makers += [partial(joint, k) for k in range(_MOST_JOINT)]
+        makers += [partial(_together, k, moderate, tensors, target) for k in range(_MOST_TOGETHER)]
+    wanted = _thin(range(len(makers)), most - len(kept))
+    thinned = [{**makers[k](), **settings[k % len(settings)]} for k in wanted]  # the others are not even made
     alike = _of_one_size(moderate, tensors, target)[: most // 16] if ratios and len(tensors) > 1 else []
     zeros = _both_zero(moderate, tensors)[: most // 16]
     own = ([{**p, **settings[k % len(settings)]} for k, p in enumerate(ps)] for ps in (kept, [*alike, *zeros]))
@@ -200,27 +207,24 @@ def _integers(moderate: Mapping[Expr, Sequence[Any]], tensors: Mapping[Expr, Int
 
 
 def _together(
-    moderate: Mapping[Expr, Sequence[Any]], tensors: Mapping[Expr, Interval], target: Format
-) -> list[Environment]:
-    """Points at which the tensors are nearly equal or opposite, so that differences or sums are small beside them."""
-    points: list[Environment] = []
-    for k in range(_MOST_TOGETHER):
-        size = _SIZES[k % len(_SIZES)] * _jitter(k + 1) * (-1 if k % 5 == 2 else 1)
-        point: dict[Expr, Any] = {}
-        for j, (symbol, within) in enumerate(tensors.items()):
-            apart = j * _GAPS[k % len(_GAPS)] * (-1 if j % 2 == k % 2 else 1)
-            value = target.round(size * (1 + apart))
-            value = -value if j % 2 and k % 3 == 1 and -value in within else value
-            fits = symbol["kind"] not in ("bool_tensor", "int_tensor") and value in within
-            point[symbol] = value if fits else moderate[symbol][(k + j) % len(moderate[symbol])]
-        points.append(point)
-    return points
+    k: int, moderate: Mapping[Expr, Sequence[Any]], tensors: Mapping[Expr, Interval], target: Format
+) -> Environment:
+    """A point at which the tensors are nearly equal or opposite, so that differences or sums are small beside them."""
+    size = _SIZES[k % len(_SIZES)] * _jitter(k + 1) * (-1 if k % 5 == 2 else 1)
+    point: dict[Expr, Any] = {}
+    for j, (symbol, within) in enumerate(tensors.items()):
+        apart = j * _GAPS[k % len(_GAPS)] * (-1 if j % 2 == k % 2 else 1)
+        value = target.round(size * (1 + apart))
+        value = -value if j % 2 and k % 3 == 1 and -value in within else value
+        fits = symbol["kind"] not in ("bool_tensor", "int_tensor") and value in within
+        point[symbol] = value if fits else moderate[symbol][(k + j) % len(moderate[symbol])]
+    return point
 
 
-def _thin(points: list[Environment], most: int) -> list[Environment]:
-    if len(points) <= most:
-        return points
-    return [points[i * len(points) // most] for i in range(most)]
+def _thin(places: Sequence[int], most: int) -> Sequence[int]:
+    if len(places) <= most:
+        return places
+    return [places[i * len(places) // most] for i in range(most)]
 
 
 _STRIDE = 7919  # a prime: samples alternate in sign, and every second one would leave out half of the line

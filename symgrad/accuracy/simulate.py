@@ -7,16 +7,20 @@ symgrad writes never depends on where it ran.
 from __future__ import annotations
 
 import math
+import operator
+from array import array
 from collections.abc import Callable, Sequence
 from ctypes import c_float
 from fractions import Fraction
 from typing import Any
 
 import mpmath as mp
+from flint import arb
 
-from symgrad.accuracy.balls import ball, precision
+from symgrad.accuracy.balls import BALLS, ball, is_narrow, precision
 from symgrad.accuracy.evaluate import (
     COMPARE,
+    FLOAT32,
     FLOAT64,
     Environment,
     Format,
@@ -32,7 +36,8 @@ from symgrad.ir.traversal import topological
 
 __all__ = ["ROUGH", "Simulation", "simulate"]
 
-_BITS = 90  # working precision from which one correct rounding is made
+_BITS = 120  # working precision from which one correct rounding is made
+_ENOUGH = 100  # bits that an enclosure must tell for that
 
 Elementwise = Callable[..., Any]
 
@@ -73,17 +78,18 @@ class Simulation:
         if wide and not node.is_static and node.op not in NARROW:
             self._wide.add(node)
         target = FLOAT64 if wide and node.op not in NARROW else self.target
-        apply = _operation(node, target)
+        columns = [self._operand(a, wide) for a in node.args]
         if self.off and not node.is_static:
-            apply = _off(self.off[len(self._columns) % len(self.off)], node, apply, target)
-        return list(map(apply, *(self._operand(a, wide) for a in node.args)))
+            apply = _off(self.off[len(self._columns) % len(self.off)], node, _operation(node, target), target)
+            return list(map(apply, *columns))
+        return _applied(node, target, columns)
 
     def _operand(self, node: Expr, wide: bool) -> Sequence[Any]:
         """Python scalars enter a tensor operation in its format."""
         column = self._columns[node]
         if wide or node.tensors or not column or isinstance(column[0], bool | str):
             return column
-        return [self.target.round(value) for value in column]
+        return _rounded(column, self.target)
 
 
 def simulate(roots: Sequence[Expr], environment: Environment, target: Format) -> list[Any]:
@@ -94,6 +100,27 @@ def simulate(roots: Sequence[Expr], environment: Environment, target: Format) ->
 
 def _as_float(value: Any) -> Any:
     return value if isinstance(value, bool | str) else float(value)
+
+
+def _rounded(column: Sequence[Any], target: Format) -> list[Any]:
+    """Floats rounded to a format, truth values as they are."""
+    if target.precision != FLOAT32.precision or not column or isinstance(column[0], (bool, str)):
+        return list(column)
+    return array("f", column).tolist()
+
+
+def _applied(node: Expr, target: Format, columns: Sequence[Sequence[Any]]) -> list[Any]:
+    """The operation of a node on columns, rounded to `target`."""
+    scalar_over = node.op == "div" and node.args[0].is_static and not node.is_static
+    native = None if scalar_over else _native(node)
+    if native is not None:
+        return _rounded(list(map(native, *columns)), target)
+    if not scalar_over and target.precision == FLOAT32.precision and node.op in _IN_DOUBLE:
+        try:
+            return _rounded(list(map(_IN_DOUBLE[node.op], *columns)), target)
+        except (ValueError, OverflowError, ZeroDivisionError):  # somewhere: point by point
+            pass
+    return list(map(_operation(node, target), *columns))
 
 
 def _operation(node: Expr, target: Format) -> Elementwise:
@@ -175,7 +202,7 @@ def _native(node: Expr) -> Elementwise | None:
 
 def _exactly(node: Expr, target: Format) -> Elementwise:
     """Any function of the table, in high precision and with one rounding."""
-    function = nearest(node.op)
+    function, enclosure = nearest(node.op), BALLS.get(node.op)
     limits = _AT_INFINITY.get(node.op)
 
     def apply(*arguments: Any) -> float:
@@ -183,7 +210,12 @@ def _exactly(node: Expr, target: Format) -> Elementwise:
             return math.nan
         if limits is not None and len(arguments) == 1 and math.isinf(arguments[0]):
             return target.round(limits[arguments[0] > 0])
-        return target.round(function(*map(ball, arguments)))
+        balls = list(map(ball, arguments))
+        if enclosure is not None and all(map(math.isfinite, arguments)):
+            result = enclosure(*balls)
+            if type(result) is arb and is_narrow(result, _ENOUGH):
+                return target.round(result)
+        return target.round(function(*balls))
 
     return apply
 
@@ -201,11 +233,11 @@ _POWERS: dict[Any, Elementwise] = {
 }
 
 _NATIVE: dict[str, Elementwise] = {
-    "add": lambda a, b: a + b,
-    "sub": lambda a, b: a - b,
-    "mul": lambda a, b: a * b,
+    "add": operator.add,
+    "sub": operator.sub,
+    "mul": operator.mul,
     "div": _divide,
-    "neg": lambda a: -a,
+    "neg": operator.neg,
     "abs": abs,
     "sign": lambda a: math.nan if math.isnan(a) else float((a > 0) - (a < 0)),
     "relu": lambda a: a if a > 0 or math.isnan(a) else 0.0,

@@ -13,7 +13,7 @@ from typing import Any
 
 from symgrad.analysis.integers import is_whole_tensor
 from symgrad.ir.expr import Expr
-from symgrad.ir.traversal import per_node, topological
+from symgrad.ir.traversal import kept, topological
 from symgrad.ops.tensors import TENSOR_OPS, is_index
 from symgrad.ops.tensors.shapes import ShapeConflict, extent
 
@@ -23,7 +23,7 @@ UNKNOWN = 1e12  # of a cotangent or tangent whose shape is not known: as large a
 _BOOL, _FLOAT, _INT = 1.0, 4.0, 8.0  # bytes
 
 
-@per_node
+@kept
 def elements(node: Expr) -> float:
     """About how many elements a value has."""
     if node.is_static:

@@ -75,6 +75,7 @@ class Workbench:
         self.values: dict[Expr, Choice] = {}
         self.slopes: dict[Expr, Choice] = {}
         self._forward: set[Expr] = set()
+        self._recognised: dict[Expr, tuple[Expr, tuple[Step, ...]]] = {}
 
     @cached_property
     def _ranges(self) -> dict[Expr, Interval]:
@@ -164,7 +165,9 @@ class Workbench:
             if not flat.tensors:
                 return region
             flat = self._within(flat)
-            form, own = recognise(flat, self.points(flat, 24)[FLOAT64])
+            if flat not in self._recognised:
+                self._recognised[flat] = recognise(flat, self.points(flat, 24)[FLOAT64])
+            form, own = self._recognised[flat]
             steps.extend(replace(s, before=substitute(s.before, back), after=substitute(s.after, back)) for s in own)
             return substitute(form, back)
 
@@ -196,7 +199,10 @@ class Workbench:
         return settled
 
     def _settled(self, root: Expr) -> Expr:
-        return self._by_region(root, lambda region: self._placed(self.chosen(region), region))
+        return self._by_region(root, self._chosen_form)
+
+    def _chosen_form(self, region: Expr) -> Expr:
+        return self._placed(self.chosen(region), region)
 
     def slope_form(self, partial: Expr) -> Expr:
         """The chosen form of a partial derivative."""
@@ -288,10 +294,15 @@ class Workbench:
     def _settle_operations(self, root: Expr) -> Expr:
         """Operands of tensor operations of forward in their chosen forms, so that forward's values are shared."""
         mapped: dict[Expr, Expr] = {}
-        for node in topological(root):
+        order = topological(root)
+        forward = [n for n in order if is_tensor_op(n) and not n.is_differential]
+        settled: dict[Expr, Expr] = {}
+        if held(root) is root:
+            self._map_operations(forward, self._chosen_form, settled)
+        for node in order:
             args = [mapped[a] for a in node.args]
             if is_tensor_op(node) and not node.is_differential:
-                mapped[node] = self._settled(node)
+                mapped[node] = settled.get(node) or self._settled(node)
             else:
                 mapped[node] = rebuild(node, args)
         return mapped[root]
@@ -300,12 +311,20 @@ class Workbench:
         """Apply `visit` to every region of a formula, innermost first; results of forward stay as they are."""
         root = held(root)
         mapped: dict[Expr, Expr] = {}
-        for node in topological(root):
-            if is_tensor_op(node) and node not in self._forward:
-                operands = [_of_shape(visit(a), a, k in shape_only(node)) for k, a in enumerate(node.args)]
-                mapped[node] = rebuild(node, [substitute(a, mapped) for a in operands])
+        self._map_operations([n for n in topological(root) if is_tensor_op(n)], visit, mapped)
         result = visit(root) if not is_tensor_op(root) else root
         return released(substitute(result, mapped))
+
+    def _map_operations(
+        self, operations: Sequence[Expr], visit: Callable[[Expr], Expr], mapped: dict[Expr, Expr]
+    ) -> None:
+        """Add each tensor operation with the regions of its operands visited, those that it reads first."""
+        for node in operations:
+            if node in self._forward:
+                mapped[node] = node
+            else:
+                operands = [_of_shape(visit(a), a, k in shape_only(node)) for k, a in enumerate(node.args)]
+                mapped[node] = rebuild(node, [substitute(a, mapped) for a in operands])
 
     def pointwise_slopes(
         self, outputs: Mapping[str, Expr], tensors: Sequence[str]

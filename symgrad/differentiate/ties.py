@@ -9,22 +9,25 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from symgrad.ir.expr import Expr, make
-from symgrad.ir.traversal import rebuild, topological
+from symgrad.ir.traversal import operations, rebuild, topological
 from symgrad.ir.truth import compare
 from symgrad.ops.tensors import TENSOR_OPS
 
 __all__ = ["held", "released"]
 
+_EXTREMA = frozenset({"amax", "amin"})
 _PLACED = ("unsqueeze", "restore", "expand")
 
 
 def held(root: Expr) -> Expr:
     """The formula with what is compared with an extremum of itself as an operand."""
-    return _mapped(root, _held)
+    return root if _EXTREMA.isdisjoint(operations(root)) else _mapped(root, _held)
 
 
 def released(root: Expr) -> Expr:
     """The formula with what was held as a part of the formula around it again."""
+    if "held" not in operations(root):
+        return root
     return _mapped(root, lambda node: node.args[0] if node.op == "held" else node)
 
 
@@ -35,7 +38,7 @@ def _held(node: Expr) -> Expr:
         extremum = other
         while extremum.op in _PLACED:
             extremum = extremum.args[0]
-        if extremum.op in ("amax", "amin") and extremum.args[0] is element and _is_region(element):
+        if extremum.op in _EXTREMA and extremum.args[0] is element and _is_region(element):
             return compare("eq", make("held", element), other)
     return node
 

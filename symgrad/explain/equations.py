@@ -17,7 +17,7 @@ from symgrad.ir.expr import Expr, make, symbol
 from symgrad.ir.traversal import rebuild, substitute, topological
 from symgrad.ops.tensors.extent import extent
 from symgrad.parse import Program
-from symgrad.parse.formula import formula
+from symgrad.parse.formula import formula, formulas
 
 _LINE = 80  # characters of an equation that nothing needs to be taken out of
 _LETTERS = "uvwrstpq"
@@ -136,7 +136,7 @@ def _with_letters(values: Sequence[Expr], taken: Collection[str]) -> tuple[list[
     """Letters for long parts that are repeated, in an order in which they can be read, and the values with these."""
     free = [letter for letter in _LETTERS if letter not in taken]
     shown, parts = list(values), dict[Expr, Expr]()
-    while len(parts) < len(free) and any(len(formula(v)) > _LINE for v in (*shown, *parts.values())):
+    while len(parts) < len(free) and _is_long([*shown, *parts.values()]):
         part = _most_repeated([*shown, *parts.values()])
         if part is None:
             break
@@ -149,6 +149,11 @@ def _with_letters(values: Sequence[Expr], taken: Collection[str]) -> tuple[list[
     return named, [substitute(v, letters) for v in shown]
 
 
+def _is_long(values: Sequence[Expr]) -> bool:
+    texts = formulas(*values)
+    return any(len(texts[value]) > _LINE for value in values)
+
+
 def _most_repeated(values: Sequence[Expr]) -> Expr | None:
     """The part that a letter shortens the values by most."""
     order = topological(*values)
@@ -159,9 +164,10 @@ def _most_repeated(values: Sequence[Expr]) -> Expr | None:
         for argument in node.args:
             times[argument] += times[node]
     best, most = None, 0
+    texts = formulas(*values)
     for node in order:
         if node.args and times[node] > 1 and node not in values and not _is_reciprocal(node):
-            length = len(formula(node))
+            length = len(texts[node])
             gain = 0 if length < _SHORTEST else (times[node] - 1) * (length - 1) - len("u = ")
             if gain > most:
                 best, most = node, gain

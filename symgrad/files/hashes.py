@@ -53,41 +53,44 @@ def code_hash(name: str, text: str) -> str:
         tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError):
         return text_hash(text)
-    return text_hash("\n".join(_of_tree(tree)))
+    parts: list[str] = []
+    _add_tree(tree, parts)
+    return text_hash("\n".join(parts))
 
 
-def _of_tree(node: ast.AST) -> Iterator[str]:
-    """The parts of a syntax tree. What is empty is left out: later versions of Python have more such fields."""
-    yield type(node).__name__
-    for name, value in ast.iter_fields(node):
+def _add_tree(node: ast.AST, parts: list[str]) -> None:
+    """Add the parts of a syntax tree. What is empty is left out: later versions of Python have more such fields."""
+    parts.append(type(node).__name__)
+    for name in node._fields:
+        value = getattr(node, name, None)
         if name in ("kind", "type_comment") or value is None or value == []:
             continue
-        yield f".{name}"
+        parts.append(f".{name}")
         if name == "body" and isinstance(value, list):
-            yield from _of_block(value, documented=isinstance(node, _DOCUMENTED))
+            _add_block(value, parts, documented=isinstance(node, _DOCUMENTED))
             continue
         for part in value if isinstance(value, list) else [value]:
             if isinstance(part, ast.AST):
-                yield from _of_tree(part)
+                _add_tree(part, parts)
             else:
-                yield f"{type(part).__name__} {part!r}"
-    yield ";"
+                parts.append(f"{type(part).__name__} {part!r}")
+    parts.append(";")
 
 
-def _of_block(statements: Sequence[ast.stmt], *, documented: bool) -> Iterator[str]:
+def _add_block(statements: Sequence[ast.stmt], parts: list[str], *, documented: bool) -> None:
     imported: list[str] = []
     for place, statement in enumerate(statements):
         if isinstance(statement, (ast.Import, ast.ImportFrom)):
             imported += _imports(statement)
             continue
-        yield from sorted(imported)
+        parts += sorted(imported)
         imported = []
         value = statement.value if isinstance(statement, ast.Expr) else None
         if documented and place == 0 and isinstance(value, ast.Constant) and isinstance(value.value, str):
-            yield cleandoc("\n".join(line.rstrip() for line in value.value.splitlines())).strip()
+            parts.append(cleandoc("\n".join(line.rstrip() for line in value.value.splitlines())).strip())
         else:
-            yield from _of_tree(statement)
-    yield from sorted(imported)
+            _add_tree(statement, parts)
+    parts += sorted(imported)
 
 
 def _imports(statement: ast.Import | ast.ImportFrom) -> Iterator[str]:

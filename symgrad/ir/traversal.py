@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import cache, update_wrapper
-from typing import Generic, TypeVar
+from typing import Generic, ParamSpec, TypeVar, cast
 
 from symgrad.ir.expr import COMPARISONS, LOGICAL, Expr, add, make, mul, power
 from symgrad.ir.truth import compare, logical, where
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 _REBUILD: dict[str, Callable[..., Expr]] = {"add": add, "mul": mul, "pow": power, "where": where}
@@ -32,21 +33,21 @@ def topological(*roots: Expr, leaves: Collection[Expr] = frozenset()) -> list[Ex
     """All nodes below the roots, arguments before users, each once; does not look below `leaves`."""
     order: list[Expr] = []
     seen: set[Expr] = set()
-    stack: list[tuple[Expr, Iterator[Expr]]] = []
-    for root in roots:
-        if root in seen:
+    count = 0
+    stack: list[Expr | None] = [*reversed(roots)]  # None stands before a node whose arguments have been visited
+    while stack:
+        node = stack.pop()
+        if node is None:
+            order.append(cast(Expr, stack.pop()))
             continue
-        seen.add(root)
-        stack.append((root, iter(() if root in leaves else root.args)))
-        while stack:
-            node, children = stack[-1]
-            child = next((c for c in children if c not in seen), None)
-            if child is None:
+        seen.add(node)
+        if len(seen) > count:  # for the first time: a hash takes as long as all the rest
+            count += 1
+            if not node.args or (leaves and node in leaves):
                 order.append(node)
-                stack.pop()
             else:
-                seen.add(child)
-                stack.append((child, iter(() if child in leaves else child.args)))
+                stack += (node, None)
+                stack += node.args[::-1]
     return order
 
 
@@ -80,11 +81,20 @@ class PerNode(Generic[T]):
         return found[root]
 
 
-def per_node(compute: Callable[[Expr], T]) -> Callable[[Expr], T]:
-    """A function of a node alone, computed once a node and kept until `forget_nodes`."""
+@PerNode
+def operations(node: Expr) -> frozenset[str]:
+    """The names of all operations of an expression."""
+    below = [operations(a) for a in node.args]
+    largest: frozenset[str] = max(below, key=len, default=frozenset())
+    found = largest.union((node.op,), *(own for own in below if own is not largest))
+    return largest if len(found) == len(largest) else found
+
+
+def kept(compute: Callable[P, T]) -> Callable[P, T]:
+    """A function of nodes alone, whose results are kept until `forget_nodes`."""
     cached = cache(compute)
     _FORGET.append(cached.cache_clear)
-    return cached
+    return cast("Callable[P, T]", cached)
 
 
 def forget_nodes() -> None:
@@ -103,9 +113,8 @@ def transform(root: Expr, visit: Callable[[Expr], Expr]) -> Expr:
 
 def substitute(root: Expr, replacements: Mapping[Expr, Expr]) -> Expr:
     """`root` with whole subexpressions replaced; replaced ones are not searched further."""
-    keys = frozenset(replacements)
     mapped: dict[Expr, Expr] = {}
-    for node in topological(root, leaves=keys):
+    for node in topological(root, leaves=replacements):
         replaced = replacements.get(node)
         mapped[node] = replaced if replaced is not None else rebuild(node, (mapped[a] for a in node.args))
     return mapped[root]

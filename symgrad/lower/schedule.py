@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from heapq import heappop, heappush
 from itertools import groupby
 from math import inf
 from operator import itemgetter
@@ -209,15 +210,29 @@ def _sequence(
 
 def _by_condition(nodes: Sequence[Expr], users: Mapping[Expr, Cases], leaves: frozenset[Expr]) -> list[Expr]:
     """The nodes, each after those that it reads: those that most targets need first, under few changes of condition."""
-    pending = dict.fromkeys(nodes)
-    needs = {n: pending.keys() & topological(*n.args, leaves=leaves | pending.keys()) for n in nodes}
+    own = set(nodes)
+    below = leaves | own
+    needs = {n: own.intersection(topological(*n.args, leaves=below)) for n in nodes}
+    readers: dict[Expr, list[int]] = {n: [] for n in nodes}
+    missing = [len(needs[n]) for n in nodes]
+    ready: dict[Cases, list[int]] = {}  # places of nodes, by the cases in which they are needed; the first ones first
+    for place, node in enumerate(nodes):
+        for read in needs[node]:
+            readers[read].append(place)
+        if not missing[place]:
+            heappush(ready.setdefault(users[node], []), place)
     found: list[Expr] = []
-    while pending:
-        ready = [n for n in pending if pending.keys().isdisjoint(needs[n])]
-        same = [n for n in ready if found and users[n] == users[found[-1]]]
-        chosen = same[0] if same else max(ready, key=lambda n: _breadth(users[n]))
-        found.append(chosen)
-        del pending[chosen]
+    while ready:
+        last = users[found[-1]] if found else None
+        cases = last if found and last in ready else max(ready, key=lambda c: (_breadth(c), -ready[c][0]))
+        node = nodes[heappop(ready[cases])]
+        if not ready[cases]:
+            del ready[cases]
+        found.append(node)
+        for place in readers[node]:
+            missing[place] -= 1
+            if not missing[place]:
+                heappush(ready.setdefault(users[nodes[place]], []), place)
     return found
 
 

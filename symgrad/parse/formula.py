@@ -38,11 +38,16 @@ Known = Mapping[Expr, _Text]
 
 def formula(expr: Expr) -> str:
     """The expression in the language of specs, with no more parentheses than it takes."""
+    return formulas(expr)[expr]
+
+
+def formulas(*roots: Expr) -> dict[Expr, str]:
+    """The formula of every expression below the roots."""
     known: dict[Expr, _Text] = {}
-    for node in topological(expr):
+    for node in topological(*roots):
         text = _WRITE.get(node.op, _application)(node, known)
         known[node] = text if len(text.text) <= _MAX_LENGTH else _Text("...", _ATOM)
-    return known[expr].text
+    return {node: text.text for node, text in known.items()}
 
 
 # ------------------------------------------------------------------------------------------------ leaves

@@ -11,23 +11,31 @@ from fractions import Fraction
 
 from symgrad.ir import expr as ex
 from symgrad.ir.expr import Expr, make
+from symgrad.ir.traversal import topological
 from symgrad.ops.tensors.shapes import same_shape, shape_sources
 
 Estimate = Callable[[list[Expr]], float]
 
 
 def distribute_cotangents(gradients: list[Expr], estimate: Estimate) -> list[Expr]:
-    """The gradients, each with its common factors inside or outside of the sum they multiply, as is cheaper in all."""
-    best = list(gradients)
-    spent = estimate(best)
+    """The gradients, each with its common factors inside or outside of the sum they multiply, as is cheaper in all.
+
+    What is estimated are a gradient and those that have an operation in common with it: the others cost what they do.
+    """
+    best, inside = list(gradients), [_operations(g) for g in gradients]
     for i, gradient in enumerate(best):
         for other in (_distributed(gradient), _collected(gradient)):
             if other is not gradient:
-                candidate = [*best[:i], other, *best[i + 1 :]]
-                price = estimate(candidate)
-                if price < spent:
-                    best, spent = candidate, price
+                own = inside[i] | _operations(other)
+                near = [k for k, theirs in enumerate(inside) if k == i or not own.isdisjoint(theirs)]
+                price = estimate([other if k == i else best[k] for k in near])
+                if price < estimate([best[k] for k in near]):
+                    best[i], inside[i] = other, own
     return best
+
+
+def _operations(root: Expr) -> set[Expr]:
+    return {n for n in topological(root) if n.args and not n.is_static}
 
 
 def _distributed(gradient: Expr) -> Expr:

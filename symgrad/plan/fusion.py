@@ -6,14 +6,14 @@ What is fused decides what a form costs, and so what is saved; a backend only sp
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from symgrad.ir import expr as ex
 from symgrad.ir import truth
 from symgrad.ir.expr import ONE, ZERO, Expr, make
 from symgrad.ir.pattern import match, wild
-from symgrad.ir.traversal import topological
+from symgrad.ir.traversal import kept, topological
 from symgrad.ops.tensors import is_number
 
 a, b, c, g, k, y = wild("a"), wild("b"), wild("c"), wild("g"), wild("k"), wild("y")
@@ -71,33 +71,58 @@ def fuse(roots: Iterable[Expr], leaves: frozenset[Expr] = frozenset()) -> list[E
     for node in (*roots, *(x for n in order if n not in leaves for x in n.args)):
         uses[node] = uses.get(node, 0) + 1
     fused: dict[Expr, Expr] = {}
-    dims = {n["dim"]: None for n in order if n.op == "sum" and n["keepdim"] is True and isinstance(n["dim"], int)}
-    fusions = (*(f for dim in dims for f in softmax_fusions(dim)), *FUSIONS)
+    found = (n["dim"] for n in order if n.op == "sum" and n["keepdim"] is True and isinstance(n["dim"], int))
+    dims = tuple(dict.fromkeys(found))
     for node in order:
         if node in leaves or not node.args or node.is_static:
             fused[node] = node
             continue
-        found = _first(node, fusions, uses, leaves, fused)
-        if found is None:
-            fused[node] = make(node.op, *(fused[x] for x in node.args), **dict(node.attrs))
+        first = _first(node, dims, uses, leaves, fused)
+        if first is not None:
+            fused[node] = make(first[0], *(fused.get(x, x) for x in first[1]))
+        elif all(fused[x] is x for x in node.args):
+            fused[node] = node
         else:
-            fused[node] = make(found[0], *(fused.get(x, x) for x in found[1]))
+            fused[node] = make(node.op, *(fused[x] for x in node.args), **dict(node.attrs))
     return [fused[r] for r in roots]
 
 
+@dataclass(frozen=True)
+class _Match:
+    """What a fusion takes in at a node: the operations `inside` and how often the whole reads each."""
+
+    name: str
+    arguments: tuple[Expr, ...]
+    inside: Mapping[Expr, int]
+    at_hand: tuple[Expr, ...]
+
+
+_BY_OPERATION: Mapping[str, Sequence[Fusion]] = {
+    op: [f for f in FUSIONS if f.pattern.op == op] for op in {f.pattern.op for f in FUSIONS}
+}
+_SOFTMAX = frozenset(f.pattern.op for f in softmax_fusions(0))
+
+
 def _first(
-    node: Expr, fusions: Iterable[Fusion], uses: Mapping[Expr, int], leaves: frozenset[Expr], done: Collection[Expr]
+    node: Expr, dims: tuple[int, ...], uses: Mapping[Expr, int], leaves: frozenset[Expr], done: Collection[Expr]
 ) -> tuple[str, tuple[Expr, ...]] | None:
     """The first operation whose pattern `node` matches, on arguments that are at hand.
 
     An argument is not where only another argument reads it, which is a leaf.
     """
-    for fusion in fusions:
+    for own in _matches(node, dims if node.op in _SOFTMAX else ()):
+        free = all(uses.get(n, 0) <= count and n not in leaves for n, count in own.inside.items())
+        if free and all(a in done for a in own.at_hand):
+            return own.name, own.arguments
+    return None
+
+
+@kept
+def _matches(node: Expr, dims: tuple[int, ...]) -> Sequence[_Match]:
+    """What may be fused at a node where sums go along `dims`, whatever is at hand."""
+    found: list[_Match] = []
+    for fusion in (*(f for dim in dims for f in softmax_fusions(dim)), *_BY_OPERATION.get(node.op, ())):
         for bindings in match(fusion.pattern, node, {}):
-            arguments = tuple(bindings.get(x, x) for x in fusion.arguments)
-            inside = _interior(node, frozenset(arguments))
-            own = [a for n in (node, *inside) for a in n.args]
-            free = all(uses.get(n, 0) <= own.count(n) and n not in leaves for n in inside)
             number = None if fusion.scalar is None else bindings[fusion.scalar]
             tensors = tuple(
                 bindings[w] for w in fusion.arguments if w in bindings and w not in (fusion.scalar, fusion.mask)
@@ -106,10 +131,14 @@ def _first(
                 continue
             if number is not None and not (_is_scalar(number) and all(map(_has_float, tensors))):
                 continue
-            free = free and all(a in done for a in tensors) and (fusion.mask is None or bindings[fusion.mask] in done)
-            if free and _tensors(tensors) and (not fusion.alike or _alike(tensors)):
-                return fusion.name, arguments
-    return None
+            if not _tensors(tensors) or (fusion.alike and not _alike(tensors)):
+                continue
+            arguments = tuple(bindings.get(x, x) for x in fusion.arguments)
+            inside = _interior(node, frozenset(arguments))
+            own = [a for n in (node, *inside) for a in n.args]
+            masks = () if fusion.mask is None else (bindings[fusion.mask],)
+            found.append(_Match(fusion.name, arguments, {n: own.count(n) for n in inside}, (*tensors, *masks)))
+    return found
 
 
 def _interior(node: Expr, arguments: frozenset[Expr]) -> list[Expr]:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from symgrad.ir import expr as ex
 from symgrad.ir.expr import Expr
 from symgrad.ir.pattern import match_root
-from symgrad.ir.traversal import substitute
+from symgrad.ir.traversal import operations, substitute
+
+_TAKEN_APART = frozenset({"add", "mul", "pow", "num", "sym"})
 
 
 def _always(_: Mapping[Expr, Expr]) -> bool:
@@ -36,8 +39,15 @@ class Rule:
         """The operation at whose nodes it can match."""
         return self.pattern.op
 
+    @cached_property
+    def needed(self) -> frozenset[str]:
+        """The operations without which nothing matches: all but those that normalising takes apart."""
+        return operations(self.pattern) - _TAKEN_APART
+
     def apply(self, node: Expr) -> Expr | None:
         """The rewritten node, or None where the rule does not match."""
+        if not self.needed <= operations(node):
+            return None
         for bindings, rest in match_root(self.pattern, node):
             if self.condition(bindings):
                 result = substitute(self.replacement, bindings)

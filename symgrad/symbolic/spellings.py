@@ -1,7 +1,7 @@
 """Other spellings of a formula, by SymPy's simplifiers: for formulas that nothing else makes accurate.
 
-A spelling counts only where it is proven equal. Work is bounded by the size of the formula, so the spellings are the
-same on every machine.
+A spelling may be chosen only where it is proven equal. Work is bounded by the size of the formula, so the spellings are
+the same on every machine.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from symgrad.symbolic.prove import Claim, judge
 from symgrad.symbolic.respell import SYMPY_FAULTS
 from symgrad.symbolic.to_sympy import NotConvertible, to_sympy
 
-__all__ = ["spellings"]
+__all__ = ["proven", "spellings"]
 
 _LARGEST = 120  # operations of a formula that is respelled at all
 _LARGEST_SIMPLIFIED = 60  # of one that the slow simplifiers get
@@ -26,7 +26,7 @@ _MOST_GROWN = 3  # times as many operations as before
 
 
 def spellings(formula: Expr, points: Sequence[Environment]) -> Iterator[tuple[str, Expr]]:
-    """Spellings by the name of the simplifier, each proven equal to `formula` at the `points`' signs.
+    """Spellings by the name of the simplifier, for variables with the signs that they have at `points`; none is proven.
 
     Imports SymPy.
     """
@@ -43,8 +43,12 @@ def spellings(formula: Expr, points: Sequence[Environment]) -> Iterator[tuple[st
         if found in seen or len(topological(found)) > _MOST_GROWN * len(topological(formula)):
             continue
         seen.add(found)
-        if judge(Claim(name, formula, found), points).outcome == "proven":
-            yield name, found
+        yield name, found
+
+
+def proven(name: str, formula: Expr, spelling: Expr, points: Sequence[Environment]) -> bool:
+    """Whether a spelling is proven equal to `formula`, for variables with the signs that they have at `points`."""
+    return judge(Claim(name, formula, spelling), points).outcome == "proven"
 
 
 def _respelled(

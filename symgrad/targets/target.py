@@ -72,9 +72,13 @@ def refusals(operation: Operation, target: Target) -> list[Mistake]:
     name = target.spelling.name
     found = []
     if spec.options.inplace:
-        found.append(spec.option_mistake("inplace", f"{name} has no operations in place"))
+        found.append(spec.mistake_at("options.inplace", f"{name} has no operations in place"))
     if not spec.options.double_backward:
-        found.append(spec.option_mistake("double_backward", f"every derivative in {name} can be differentiated"))
+        found.append(spec.mistake_at("options.double_backward", f"every derivative in {name} can be differentiated"))
+    if spec.options.packed:
+        found.append(spec.mistake_at("options.save", f"{name} decides itself what it keeps, and in which form"))
+    if spec.op in target.framework.imports:
+        found.append(spec.mistake_at("op", f"{spec.op!r} is a module that the files for {name} need"))
     forms = [form for v in _forms(operation) for form in v]
     for calls in dict.fromkeys(target.spelling.missing(forms)):
         formulas = [*spec.let, *(o.formula for o in spec.outputs), *spec.gradients.values()]

@@ -691,8 +691,7 @@ template <typename T>
 INLINE Lanes<T> sinc(Lanes<T> x) {
     const Lanes<T> whole = nearbyint(x), rest = x - whole, angle = 3.14159265358979323846 * rest;
     const Lanes<T> y = sin(angle) / angle * (rest / x), turned = where(nearbyint(0.5 * whole) * 2 == whole, y, -y);
-    const Mask<T> zero = (rest == 0) | (abs(x) == __builtin_inf());
-    return where(x == 0, Lanes<T>(1), where(zero, Lanes<T>(0), turned));
+    return where(x == 0, Lanes<T>(1), where(rest == 0, Lanes<T>(0), turned));  // no number for infinities, as in torch
 }
 
 // ------------------------------------------------------------------------------------------------ angles in float64

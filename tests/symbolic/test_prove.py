@@ -40,6 +40,7 @@ def outcomes(operation: Operation) -> set[str]:
         ("sqrt(x**2 + t**2)", "{x: , t: }"),
         ("t * (cos(x - t) - 1) + sin(2 * x)", "{x: , t: }"),
         ("erfc((log(x / t) + t) / sqrt(x) / 2)", '{x: {domain: "(0, 9)"}, t: {domain: "(0, 9)"}}'),
+        ("remainder(x, t) * fmod(t, x)", '{x: {domain: "(0, oo)"}, t: {domain: "(0, oo)"}}'),
         ("x - t * round(x / t)", '{x: , t: {domain: "(0, oo)"}}'),
         ("x @ w", "{x: {shape: [N, K]}, w: {shape: [K, M]}}"),
         ("amax(x, -1) * sum(x**2, -1)", "{x: }"),

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Iterator, Sequence
 from itertools import chain
 
 import pytest
 
+from symgrad.accuracy.choose import RESPELLED
+from symgrad.accuracy.evaluate import Environment
 from symgrad.compiler.compile import compile_operation
 from symgrad.compiler.operation import Variant
 from symgrad.ir.expr import Expr, symbol
 from symgrad.parse import parse_formulas
 from symgrad.spec import parse_spec
 from symgrad.symbolic import spellings as module
-from symgrad.symbolic.prove import Verdict
-from symgrad.symbolic.spellings import spellings
+from symgrad.symbolic.prove import Claim, Verdict
+from symgrad.symbolic.spellings import proven, spellings
 
 POSITIVE = "{domain: '(0, oo)'}"
 CASES = {
@@ -62,6 +65,16 @@ def test_a_spelling_is_a_step_of_the_derivation_and_derivatives_are_those_of_it(
     assert str(found.partials["y", "a"]) == "3 * (a - b)**2"
 
 
+def test_a_spelling_is_refined_where_it_is_not_yet_accurate() -> None:
+    """SymPy's factor finds b*((t/a)**b - 1)/a, which still cancels; the rules go on from there."""
+    found = variant(
+        "(b - 1)*log(t/a) + log(b) - (t/a)**b - log(a)",
+        "{t: {domain: '(0, oo)'}, a: {domain: '(0, oo)'}, b: {domain: '(0, oo)'}}",
+    )
+    choice = found.slope_choices["y", "a"]
+    assert "expm1" in str(choice.chosen.form) and choice.chosen.float32.ulp <= 4
+
+
 def points(*names: str) -> list[dict[Expr, float]]:
     return [{symbol(n): 0.25 + 0.5 * k + j for j, n in enumerate(names)} for k in range(8)]
 
@@ -72,11 +85,37 @@ def formula(text: str, *names: str) -> Expr:
     ).outputs["y"]
 
 
-def test_a_spelling_that_is_not_proven_is_not_offered(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_spelling_that_is_not_proven_is_not_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
     square = formula("a**2 - 2*a*b + b**2", "a", "b")
-    assert dict(spellings(square, points("a", "b")))["factor"] is formula("(a - b)**2", "a", "b")
+    factored = formula("(a - b)**2", "a", "b")
+    assert dict(spellings(square, points("a", "b")))["factor"] is factored
+    assert proven("factor", square, factored, points("a", "b"))
     monkeypatch.setattr(module, "judge", lambda claim, points: Verdict(claim.subject, "agrees"))
-    assert not list(spellings(square, points("a", "b")))
+    assert not proven("factor", square, factored, points("a", "b"))
+    found = variant(*CASES["a cube"])
+    choices = [*found.value_choices.values(), *found.slope_choices.values()]
+    assert not found.recognitions["y"]
+    assert all(step.rule != RESPELLED for choice in choices for step in choice.steps)
+
+
+def test_a_spelling_that_is_no_better_is_not_proven(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A proof takes long, and of spellings that are as infinite as the formula none may be chosen."""
+    asked: list[Expr] = []
+
+    def judged(claim: Claim, points: Sequence[Environment]) -> Verdict:
+        asked.append(claim.emitted)
+        return Verdict(claim.subject, "agrees")
+
+    def offering(formula: Expr, points: Sequence[Environment]) -> Iterator[tuple[str, Expr]]:
+        for name, form in spellings(formula, points):
+            offered.append(form)
+            yield name, form
+
+    offered: list[Expr] = []
+    monkeypatch.setattr(module, "judge", judged)
+    monkeypatch.setattr(module, "spellings", offering)
+    variant("exp(a) * (b + a) / hypot(exp(a), b)**2", "{a: , b: }")
+    assert len(offered) > len(asked)
 
 
 def test_large_formulas_are_not_respelled() -> None:

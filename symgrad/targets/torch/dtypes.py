@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from symgrad.analysis.integers import WHOLE, is_integer
 from symgrad.ir.expr import OO, Expr
-from symgrad.ir.traversal import per_node, topological
+from symgrad.ir.traversal import kept, topological
 from symgrad.lower.code import Code, code, source
 from symgrad.ops.tensors import TENSOR_OPS, data_arguments, is_index, is_number, typed_arguments
 from symgrad.ops.tensors.extent import SCALAR
@@ -52,7 +52,7 @@ def _marked(operands: Operands, floated: frozenset[Expr]) -> Operands:
     return totals | frozenset(Floated(o) if o in floated else o for o in operands if not isinstance(o, Total))
 
 
-@per_node
+@kept
 def _operands(root: Expr) -> Operands:
     found: set[Expr | Total | Floated] = set()
     seen: set[Expr] = set()

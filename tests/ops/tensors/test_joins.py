@@ -152,7 +152,7 @@ def test_sizes_are_known_where_those_of_operands_are(text: str, shape: str) -> N
         ("y[0, 0, 0]", "3 places in a tensor of 2 dimensions"),
         ("y[::-1]", "write flip"),
         ("y[0.5]", "a subscript is made of"),
-        ("y[:n]", "bounds of a slice are whole numbers"),
+        ("y[:n / 2]", "bounds of a slice are whole numbers"),
         ("z[1:]", "where the shape is not declared"),
         ("y[..., 0, ...]", "once"),
         ("cat([x, y], dim=0)", "'C' meets 6"),

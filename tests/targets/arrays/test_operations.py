@@ -87,6 +87,26 @@ def test_a_dimension_without_equal_parts_is_refused(framework: str) -> None:
 
 
 @BOTH
+@pytest.mark.parametrize("seed", [0, 1, -5, 2**31, 2**62 - 1, -(2**63)])
+def test_what_a_seed_draws_is_what_it_draws_in_torch(framework: str, seed: int) -> None:
+    from symgrad.targets.torch.runtime import _runtime
+
+    truth = _runtime.random_bits(torch.Size((3, 50)), seed, "cpu")
+    rt = runtime(framework)
+    np.testing.assert_array_equal(rt.random_bits((3, 50), seed), truth)
+    if abs(seed) < 2**31:
+        np.testing.assert_array_equal(rt.random_bits((3, 50), array(framework, np.int32(seed))), truth)
+
+
+@BOTH
+def test_every_seed_of_a_batch_draws_its_own(framework: str) -> None:
+    rt = runtime(framework)
+    vmap = importlib.import_module("jax" if framework == "jax" else "mlx.core").vmap
+    drawn = vmap(lambda seed: rt.random_bits((4,), seed))(array(framework, np.array([3, -1], dtype="int32")))
+    np.testing.assert_array_equal(drawn, [rt.random_bits((4,), 3), rt.random_bits((4,), -1)])
+
+
+@BOTH
 @pytest.mark.parametrize("largest", [True, False])
 def test_the_largest_and_the_smallest_come_in_order(framework: str, largest: bool) -> None:
     values, places = runtime(framework).topk(array(framework, X), 2, 1, largest)

@@ -10,6 +10,7 @@ from symgrad.accuracy.machine import machine_form
 from symgrad.accuracy.simulate import simulate
 from symgrad.compiler.compile import compile_operation
 from symgrad.ir import expr as ex
+from symgrad.ir import truth
 from symgrad.ir.expr import make, symbol
 from symgrad.ir.traversal import topological
 from symgrad.parse import parse_formulas
@@ -77,6 +78,14 @@ def test_equal_arguments_that_are_written_differently_can_become_one():
     roots = [make("sigmoid", one), make("sigmoid", -other)]
     assert count("exp", *rational_forms(roots)) == 2
     assert count("exp", *rational_forms(with_equal_arguments(roots))) == 1
+
+
+@pytest.mark.parametrize("test", ["ge", "lt"])
+def test_arguments_that_are_equal_in_a_dead_branch_alone_stay_two(test):
+    guarded = truth.where(truth.compare(test, X, Y), 1, make("abs", X))
+    log = make("log", guarded)
+    roots = [make("sigmoid", 2 * log), make("sigmoid", -2 * log * Y**2), make("exp", log * X)]
+    assert with_equal_arguments(roots) == roots
 
 
 def test_what_holds_a_reduction_of_a_row_is_not_measured():
