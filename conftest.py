@@ -15,9 +15,10 @@ if TYPE_CHECKING:
     from symgrad.testing import Subject
 
 
-def _kind(subject: Subject) -> tuple[Any, ...]:
-    """What decides how the module of an operation is written."""
+def _kind(subject: Subject, check: str) -> tuple[Any, ...]:
+    """What decides how the module of an operation is written, and for passes how many tensors they read."""
     return (
+        len(subject.inputs) if check == "passes" else None,
         subject.pointwise,
         subject.broadcasts,
         len(subject.outputs) > 1,
@@ -39,7 +40,6 @@ def _kind(subject: Subject) -> tuple[Any, ...]:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark the checks that compile, of all operations but the first of each kind."""
     first: dict[tuple[Any, ...], str] = {}
-    kinds: dict[type, tuple[Any, ...]] = {}
     for item in items:
         holder = getattr(item, "cls", None)
         if holder is None or not hasattr(holder, "subject") or "generated" not in item.path.parts:
@@ -49,7 +49,5 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         check = CHECKS.get(getattr(item, "originalname", item.name).removeprefix("test_"))
         if check is None or not check.slow:
             continue
-        if holder not in kinds:
-            kinds[holder] = _kind(holder.subject())
-        if first.setdefault(kinds[holder], holder.__name__) != holder.__name__:
+        if first.setdefault(_kind(holder.subject(), check.name), holder.__name__) != holder.__name__:
             item.add_marker("nightly")

@@ -83,7 +83,7 @@ def torch_module(operation: Operation) -> Callable[..., Any]:
     """The function of the torch module."""
     module = ModuleType(operation.program.spec.op)
     module.__package__ = runtime.__name__  # the runtime stands beside it
-    exec(compile(render_module(operation), f"<{module.__name__}>", "exec"), module.__dict__)
+    exec(compile(render_module(operation).text, f"<{module.__name__}>", "exec"), module.__dict__)
     found: Callable[..., Any] = getattr(module, module.__name__)
     return found
 
@@ -116,7 +116,7 @@ def all_of(
 
 
 def in_torch(facts: Facts, call: Any, settings: Any, given: Sequence[Any]) -> dict[str, list[Any]]:
-    args = [None if a is None else torch.from_numpy(a) for a in given]
+    args = [None if a is None else torch.as_tensor(a) for a in given]
     own = tuple(args[k] for k in facts.wanted(args))
     f = facts.at(call, settings, args)
     cotangents = [torch.from_numpy(w) for w in weights([y.shape for y in f(*own)], 1)]

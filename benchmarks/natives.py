@@ -31,3 +31,7 @@ def rms_norm(x, weight, eps):
 
 def layer_norm(x, weight, bias, eps):
     return F.layer_norm(x, (x.shape[-1],), weight, bias, eps)
+
+
+def label_cross_entropy(logits, labels):
+    return F.cross_entropy(logits, labels, reduction="none")

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import sympy
 
     from symgrad.explain.derivation import Derivation
+    from symgrad.symbolic.certify import Certificate
     from symgrad.ways.sources import Source
 
 __all__ = ["Operation", "log_prob", "op"]
@@ -113,6 +114,14 @@ class Operation:
         from symgrad.explain.show import show
 
         show(self.derivation, op=self.spec.op, path=self.spec.path, summary=self.spec.summary)
+
+    def prove(self) -> Certificate:
+        """What `symgrad prove` finds: a verdict on every value, gradient and tangent, which it shows when printed."""
+        from symgrad.compiler.compile import compile_operation
+        from symgrad.parse import parse_formulas
+        from symgrad.symbolic.certify import certificate
+
+        return certificate(compile_operation(parse_formulas(self.spec)))
 
     def write(self, folder: str | PathLike[str], *, force: bool = False) -> list[Path]:
         """Write the files that `symgrad gen` writes into `folder`, and return their paths.

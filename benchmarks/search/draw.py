@@ -49,7 +49,18 @@ _MOVING = (
     *("cat([{0}, {1}], dim=-1)[:, ::2]", "stack([{0}, {1}], dim=0)[0]", "chunk({0} + 0*{1}, 1, dim=-1)[0]"),
     *("norm({0}, p=oo, dim=-1, keepdim=True)", "norm({0}, p=1, dim=-1, keepdim=True)", "outer({0}[:, 0], {1}[0])"),
 )
+_PICKING = (
+    *("gather({0}, -1, i[:, None])[:, 0] * sum({1}, dim=-1)", "{0} - gather({1}, -1, i[:, None])"),
+    *("logsumexp({0}, dim=-1) - gather({0}, -1, i[:, None])[:, 0]", "sum(one_hot(i, N) * {0}, dim=-1) * v[i]"),
+    *("cross_entropy({0}, i, reduction='none', ignore_index=1)", "where(i > 0, logsumexp({0}, dim=-1), 0)"),
+    *("sum({0} * v[i][:, None], dim=-1)", "nll_loss({0}, i, v, reduction='none') - sum({1}, dim=-1)"),
+    *("cross_entropy({0}, i, ignore_index=0)", "sum({0} * {1}) / sum(abs({0}))"),
+    *("cross_entropy({0}, i, v, reduction='none', label_smoothing=0.3)", "where(arange(N) < i[:, None], {0}, {1})"),
+)
 _SCALARS = ("0", "1", "-1", "2", "0.5", "-0.5", "1/3", "3", "1e-3", "10", "pi")
+
+
+_LABELS = 8  # one formula of rows of so many picks elements by whole numbers
 
 
 @dataclass(frozen=True)
@@ -57,7 +68,7 @@ class Drawn:
     """A formula, what it is of, and the seed that draws it again."""
 
     seed: int
-    kind: str  # pointwise, rows or whole
+    kind: str  # pointwise, rows, labels or whole
     formula: str
     let: dict[str, str] = field(default_factory=dict)
 
@@ -70,8 +81,8 @@ class Drawn:
         """The spec in YAML, with the hyperparameters that the formula reads."""
         whole = " ".join([self.formula, *self.let.values()])
         words = set(_words(whole))
-        shape = {"pointwise": "", "rows": "{shape: [B, N]}", "whole": "{shape: [B, N]}"}[self.kind]
-        tensors = {"x": shape, "w": shape, "v": "{shape: [N]}" if self.kind != "pointwise" else ""}
+        shape = "" if self.kind == "pointwise" else "{shape: [B, N]}"
+        tensors = {"x": shape, "w": shape, "v": shape and "{shape: [N]}", "i": "{shape: [B], dtype: int}"}
         own = {t: s for t, s in tensors.items() if t in words} or {"x": shape}
         lines = [f"op: {self.op}", f"tensors: {{{', '.join(f'{t}: {s}' for t, s in own.items())}}}"]
         known = {"a": "{type: float, default: 0.75, domain: '(0, oo)'}", "n": "{type: int, default: 2}", "flag": "true"}
@@ -99,6 +110,8 @@ def draw(seed: int) -> Drawn:
     """The formula of a seed: mostly small, for faults are, and one that is small is compiled fast."""
     chance = random.Random(seed)
     kind = chance.choice(("pointwise", "pointwise", "pointwise", "rows", "rows", "whole"))
+    if kind == "rows" and seed % _LABELS == 4:
+        kind = "labels"
     size = chance.choice((1, 1, 2, 2, 2, 3, 3, 4, 6))
     let: dict[str, str] = {}
     if chance.random() < 0.2:  # a node that several others read
@@ -107,6 +120,8 @@ def draw(seed: int) -> Drawn:
     value = _value(chance, size, leaves)
     if kind == "rows":
         value = _rows(chance, value, leaves)
+    elif kind == "labels":
+        value = chance.choice(_PICKING).format(f"({value} + x)", f"({_value(chance, 1, leaves)} + x)")
     elif kind == "whole":
         value = chance.choice(_MOVING).format(f"({value})", f"({_value(chance, 1, leaves)})")
         value = chance.choice(("{0}", "{0}", "sum({0})", "{0} * w")).format(value)

@@ -57,8 +57,8 @@ class _Case:
 
 def _cases(made: Made, chance: random.Random, dtype: torch.dtype) -> Iterator[_Case]:
     count = len(made.tensors)
-    every = tuple(range(count))
-    subsets = [s for n in range(1, count) for s in combinations(every, n)] or [every]
+    every = tuple(k for k, name in enumerate(made.tensors) if name != "i")
+    subsets = [s for n in range(1, len(every)) for s in combinations(every, n)] or [every]
     if made.drawn.kind == "pointwise":
         points = chance.choice(_COUNTS)
         random_points = [torch.randn(points - 76) * 2 for _ in range(count)]
@@ -77,6 +77,9 @@ def _cases(made: Made, chance: random.Random, dtype: torch.dtype) -> Iterator[_C
     rows, length = chance.choice(_SHAPES)
     given = []
     for name in made.tensors:
+        if name == "i":
+            given.append(torch.randint(0, length, (rows,), dtype=chance.choice((torch.int64, torch.int32))))
+            continue
         t = torch.randn(length if name == "v" else (rows, length))
         if t.dim() == 2 and rows > 4:
             t[0] = 0
@@ -127,7 +130,8 @@ def _results(function: Any, case: _Case, numbers: Sequence[Any], tensors: Sequen
             found |= {f"second {n}": _or_zeros(g, t) for n, g, t in zip([*names, "c"], second, leaves_, strict=True)}
     if case.more:
         with forward_ad.dual_level():
-            duals = [forward_ad.make_dual(t.detach(), _spread(t, *_TANGENT)) for t in own]
+            moving = [(t.detach(), _spread(t, *_TANGENT)) for t in own]
+            duals = [forward_ad.make_dual(*m) if m[0].is_floating_point() else m[0] for m in moving]
             moved = forward_ad.unpack_dual(function(*duals, *numbers)).tangent
             found["tangent"] = torch.zeros_like(found["y"]) if moved is None else moved.detach()
     return found
@@ -164,7 +168,7 @@ def differences(
 
 
 def _held(made: Made, case: _Case, dtype: torch.dtype, eager: bool) -> Iterator[Difference]:
-    wide = [t.double() for t in case.tensors]
+    wide = [t.double() if t.is_floating_point() else t for t in case.tensors]
     try:
         true = _results(made.composite, case, made.numbers, wide)
         usual = _results(made.composite, case, made.numbers, case.tensors)
@@ -200,6 +204,8 @@ class _Compared:
         for way in range(4):
             inputs = [
                 t.double() * (1 + self.info.eps * (1 if (way >> k ^ k * way) & 1 else -1))
+                if t.is_floating_point()
+                else t
                 for k, t in enumerate(self.case.tensors)
             ]
             for name, other in _results(self.made.composite, self.case, self.made.numbers, inputs).items():

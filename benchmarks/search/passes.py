@@ -21,8 +21,8 @@ from symgrad.accuracy.widening import NARROW, WIDEN
 from symgrad.ir.expr import COMPARISONS, Expr
 from symgrad.ir.traversal import topological
 from symgrad.ops.functions import FUNCTIONS
-from symgrad.targets.fused.elements import ROW_OPS
 from symgrad.targets.fused.model import Kernel
+from symgrad.targets.fused.terms import PLACE, REDUCTIONS
 from symgrad.targets.torch.runtime import _runtime, _special
 
 __all__ = ["Interpreted", "interpret"]
@@ -75,11 +75,12 @@ class _Pass:
         self.argtypes: Any = None
         self.restype: Any = None
 
-    def __call__(self, *given: Any) -> None:
+    def __call__(self, *given: Any) -> bool:
         kernel = self.kernel
         arguments = list(given[1:] if len(kernel.subsets) > 1 else given)
         address = arguments[-2]
-        read = [arguments.pop(0) for _ in (*kernel.operands, *kernel.known)]
+        operands = (*kernel.operands, *kernel.known, *kernel.whole)
+        read = [arguments.pop(0) for _ in operands]
         written = [arguments.pop(0) for _ in (*kernel.results, *kernel.keeps)]
         numbers = dict(zip(kernel.numbers, arguments[: len(kernel.numbers)], strict=True))
         geometry = _Numbers(address)
@@ -87,14 +88,21 @@ class _Pass:
         sizes = [*(geometry.next() for _ in range(rank)), inner]
         values: dict[Expr, Tensor] = {s: torch.tensor(n, dtype=torch.float64) for s, n in numbers.items()}
         work = torch.float64 if kernel.wide else self.compute
-        for k, operand in enumerate((*kernel.operands, *kernel.known)):
+        values[PLACE] = torch.arange(inner).to(work).expand(sizes)
+        kinds = (self.storage, kernel.operands), (self.compute, kernel.known), (torch.int64, kernel.whole)
+        stores = [dtype for dtype, own in kinds for _ in own]
+        for k, (operand, stored) in enumerate(zip(operands, stores, strict=True)):
             steps = geometry.steps(rank)
-            stored = self.storage if k < len(kernel.operands) else self.compute
             own = _memory(read[k], stored, sizes, steps).to(work)
             values[operand.leaf] = own != 0 if operand.leaf.is_boolean else own
         roots = machine([r.value for r in kernel.results])
+        strayed = False
         for node in topological(*roots, leaves=frozenset(values)):
-            if node not in values:
+            if node.op == "row_place":
+                named = values[node.args[0]].expand(sizes)
+                strayed |= bool(((named < 0) | (named >= inner)).any())
+                values[node] = named.clamp(0, inner - 1)
+            elif node not in values:
                 values[node] = _value(node, values, work)
         for k, target in enumerate(written):
             summed = geometry.next()
@@ -120,7 +128,9 @@ class _Pass:
             total.index_add_(0, places.expand(value.shape).flatten(), value.double().flatten())
             if result.total == "mean":
                 total /= math.prod(sizes)
-            _memory(target, self.storage, [summed], [1]).copy_(total.to(work))
+            stored = self.storage if result.leaf is None else self.compute
+            _memory(target, stored, [summed], [1]).copy_(total.to(work))
+        return strayed
 
 
 class _Numbers:
@@ -151,7 +161,10 @@ def _value(node: Expr, values: dict[Expr, Tensor], work: torch.dtype) -> Tensor:
         own = torch.bool if isinstance(constant, bool) else torch.float64
         return torch.tensor(constant if isinstance(constant, bool) else float(constant), dtype=own)
     arguments = [values[a] for a in node.args]
-    if node.op in ROW_OPS:
+    if node.op == "row_at":
+        own, place = torch.broadcast_tensors(*arguments)
+        return own.gather(-1, place.long())
+    if node.op in REDUCTIONS:
         return _ROWS[node.op](arguments[0], dim=-1, keepdim=True).expand(arguments[0].shape)
     if node.op == "where" and arguments[0].dim() and not any(a.dim() for a in arguments[1:]):
         return torch.where(*arguments).to(work)

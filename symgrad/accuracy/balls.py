@@ -206,6 +206,21 @@ def _log_ndtr(x: Any) -> Any:
         return (-(y.erfc()) / 2).log1p() if y > 0 else ((-y).erfc() / 2).log()
 
 
+def _positive(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda x: function(x) if 0 < x < _HUGE else None
+
+
+def _incomplete(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    return lambda a, x: function(a, x) if 0 < a < _HUGE and 0 < x < _HUGE else None
+
+
+def _dawson(x: Any) -> Any:
+    if not abs(x) * abs(x) < _HUGE:
+        return None
+    with _squared(x):
+        return arb.const_sqrt_pi() / 2 * (-x * x).exp() * x.erfi()
+
+
 def _erfc(x: Any) -> Any:
     return x.erfc() if abs(x) * abs(x) < _HUGE else None
 
@@ -330,6 +345,29 @@ BALLS: Mapping[str, Callable[..., Any]] = {
     "erfc": _erfc,
     "erfcx": _erfcx,
     "log_ndtr": _log_ndtr,
+    "erfi": lambda x: x.erfi() if abs(x) * abs(x) < _HUGE else None,
+    "erfinv": lambda x: x.erfinv() if abs(x) < 1 else None,
+    "ndtri": lambda x: -arb(2).sqrt() * (2 * x).erfcinv() if 0 < x < 1 else None,
+    "dawson": _dawson,
+    "airy_ai": _moderate(arb.airy_ai),
+    "airy_ai_prime": _moderate(lambda x: x.airy_ai(derivative=1)),
+    "bessel_j0": _moderate(lambda x: x.bessel_j(0)),
+    "bessel_j1": _moderate(lambda x: x.bessel_j(1)),
+    "bessel_y0": _positive(lambda x: x.bessel_y(0)),
+    "bessel_y1": _positive(lambda x: x.bessel_y(1)),
+    "i0": _moderate(lambda x: x.bessel_i(0)),
+    "i1": _moderate(lambda x: x.bessel_i(1)),
+    "i0e": _moderate(lambda x: abs(x).bessel_i(0, scaled=True)),
+    "i1e": _moderate(lambda x: _sign(x) * abs(x).bessel_i(1, scaled=True)),
+    "modified_bessel_k0": _positive(lambda x: x.bessel_k(0)),
+    "modified_bessel_k1": _positive(lambda x: x.bessel_k(1)),
+    "scaled_modified_bessel_k0": _positive(lambda x: x.bessel_k(0, scaled=True)),
+    "scaled_modified_bessel_k1": _positive(lambda x: x.bessel_k(1, scaled=True)),
+    "gammainc": _incomplete(lambda a, x: x.gamma_lower(a, regularized=1)),
+    "gammaincc": _incomplete(lambda a, x: x.gamma_upper(a, regularized=1)),
+    "zeta": lambda s, q: s.zeta(q) if s > 1 and q > 0 else None,
+    "lambertw": _moderate(arb.lambertw),
+    "lambertw_lower": _moderate(lambda x: x.lambertw(-1)),
     "lgamma": lambda x: x.lgamma() if x > 0 else None,
     "digamma": lambda x: x.digamma() if x > 0 else None,
     "polygamma": _polygamma,

@@ -136,17 +136,23 @@ class _Search:
         if _operands(self.formula) <= _LARGEST:
             self.exponentials(form, steps)
             self.saturate(form, steps)
-            for measure in (self.take_apart, self.develop, self.join, self.approximate, self.join):
-                if self.settled:
-                    break
-                measure()
-            self.cheapen()
+            self.refine(self.take_apart, self.develop, self.join, self.approximate, self.join)
         chosen = pick()
         if self.is_hopeless(chosen) and self.respell():
+            if self.is_hopeless(pick()):
+                self.refine(self.develop, self.join)
             chosen = pick()
         if may_be_infinite and _operands(chosen.form) <= _LARGEST:
             chosen = self.with_limits(chosen)
         return Choice(self.formula, chosen, self.shown(chosen), self.origin[chosen.form])
+
+    def refine(self, *measures: Callable[[], None]) -> None:
+        """Take measures until the best form is accurate, and make it cheaper."""
+        for measure in measures:
+            if self.settled:
+                break
+            measure()
+        self.cheapen()
 
     def with_limits(self, chosen: Candidate) -> Candidate:
         """The candidate with an infinity inside bounded, where it else misses what the formula tends to."""

@@ -21,6 +21,7 @@ __all__ = ["arguments", "drawn"]
 
 _ROW = 1024  # of the last dimension, where there are that many elements
 _MIDDLE = 64
+_FEW = 16  # along the first dimension, below which the largest is shortened
 
 
 def arguments(spec: Spec, elements: int, dtype: torch.dtype, device: str = "cpu") -> list[Any]:
@@ -69,19 +70,26 @@ def _range(spec: Spec, tensor: Tensor) -> tuple[float, float]:
 
 def _shapes(spec: Spec, elements: int) -> Callable[[Tensor], tuple[int, ...]]:
     """The shape of each tensor: declared dimensions by name, a row and what is left otherwise."""
-    row = min(_ROW, elements)
-    rest = max(1, elements // row)
-    sizes: dict[int | str, int] = {}
     widest = max((t.shape or () for t in spec.tensors), key=len)
-    for place, dim in enumerate(reversed(widest)):
-        middle = min(_MIDDLE, rest) if len(widest) > 2 else rest
-        sizes[dim] = row if place == 0 else middle if place < len(widest) - 1 else rest // (middle if place > 1 else 1)
+    named = [d for d in widest if isinstance(d, str)]
+    free = max(1, elements // math.prod(d for d in widest if isinstance(d, int)))
+    row = free if len(named) == 1 else min(_ROW, free)
+    rest = max(1, free // row)
+    sizes: dict[int | str, int] = {}
+    for place, name in enumerate(reversed(named)):
+        middle = min(_MIDDLE, rest) if len(named) > 2 else rest
+        sizes[name] = row if place == 0 else middle if place < len(named) - 1 else rest // (middle if place > 1 else 1)
     for tensor in spec.tensors:
         for dim in tensor.shape or ():
             sizes.setdefault(dim, dim if isinstance(dim, int) else min(_MIDDLE, elements))
     values = [extent(v) for v in topological(*parse_formulas(spec).outputs.values())]
-    while widest and sizes[widest[0]] > 1 and max(_count(v, sizes) for v in values) > elements:
-        sizes[widest[0]] //= 2  # products of matrices may be larger than these
+    while max(_count(v, sizes) for v in values) > elements:  # products of matrices may be larger than these
+        largest = max((d for d in sizes if isinstance(d, str)), key=lambda d: sizes[d], default="")
+        first = widest[0] if widest[:1] == tuple(named[:1]) else ""
+        halved = first if sizes.get(first, 0) > _FEW else largest
+        if sizes.get(halved, 1) == 1:
+            break
+        sizes[halved] //= 2
     owned = {p.tensor: p.shape or () for p in spec.module.parameters} if spec.module is not None else {}
 
     def shape_of(tensor: Tensor) -> tuple[int, ...]:

@@ -26,8 +26,8 @@ class Row:
     Attributes:
         seconds: of forward and backward in one compiled function (JAX) or evaluation (MLX); the least of all turns,
             since whatever else the machine does can only add to it.
-        kept: bytes that reverse mode keeps under jit; None for MLX, which evaluates lazily, and where the spec gives
-            gradients: the composite has others.
+        kept: bytes that reverse mode keeps under jit, those of the composite with the gradients that the spec gives;
+            None for MLX, which evaluates lazily.
         scanned: the same for one step of a scan.
     """
 
@@ -59,8 +59,6 @@ def measure(operation: Operation, target: str, elements: int, rounds: int) -> Ro
     both = (type(facts).call, type(facts).composite)
     largest = max(a.size for a in arrays)
     forms, kept, scanned = (_in_jax if target == "jax" else _in_mlx)(facts, both, settings, given)
-    if facts.rules:  # the composite's derivatives are others
-        kept = scanned = None
     ours, theirs = _least(forms, rounds)
     return Row(spec.op, target, largest, (ours, theirs), kept, scanned)
 
@@ -72,12 +70,10 @@ def _in_jax(facts: Facts, both: Sequence[Any], settings: dict[str, Any], given: 
     import jax
     import jax.numpy as jnp
 
-    from symgrad.testing.jax import residual_bytes, scanned_residual_bytes
+    from symgrad.testing.residuals import beside_formula
 
     args = [jnp.asarray(a) for a in given]
     places = facts.wanted(args)
-    own = [args[k] for k in places]
-    functions = [facts.at(f, settings, args) for f in both]
 
     def timed(function: Any) -> Callable[[], Any]:
         @jax.jit
@@ -89,8 +85,8 @@ def _in_jax(facts: Facts, both: Sequence[Any], settings: dict[str, Any], given: 
         ready: Any = jax.block_until_ready  # without types of its own
         return lambda: ready(step(*args))
 
-    ours, theirs = ([of(f, own) for of in (residual_bytes, scanned_residual_bytes)] for f in functions)
-    return [timed(f) for f in both], (ours[0], theirs[0]), (ours[1], theirs[1])
+    kept, scanned = beside_formula(facts, settings, args)
+    return [timed(f) for f in both], kept, scanned
 
 
 def _in_mlx(facts: Facts, both: Sequence[Any], settings: dict[str, Any], given: Sequence[Any]) -> _Measured:

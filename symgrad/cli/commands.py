@@ -142,6 +142,7 @@ def _request(paths: Sequence[Path], out: Path | None, tests: Path | None, **more
 
     config = _config()
     more["kernels"] = config.kernels if more.get("kernels") is None else more["kernels"]
+    more["partly"] = bool(more.get("targets"))
     more["targets"] = more.get("targets") or config.targets
     whole = any(path.is_dir() for path in paths) or tuple(paths) == config.specs
     # Who names a folder for modules alone keeps their tests with them.

@@ -48,7 +48,7 @@ class Entry:
         yield from (f"  {line}" for line in (*self.means, *self.derivative))
         yield from (f"  where all arguments are 0: {self.kink}" for _ in self.kink[:1])
         yield from (f"  for {self.domain}" for _ in self.domain[:1])
-        yield f"  kernels: {self.kernels or 'none; it is computed by torch'}"
+        yield f"  kernels: {self.kernels or 'none: C++ has no spelling of it'}"
 
 
 @cache

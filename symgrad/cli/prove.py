@@ -9,13 +9,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from symgrad import files
 from symgrad.cli.terminal import Terminal
 from symgrad.cli.work import Failed, load_all, work_all
-from symgrad.errors import SpecError
+from symgrad.errors import Mistake, SpecError
 from symgrad.spec import Spec
 
 if TYPE_CHECKING:
+    from symgrad.compiler.operation import Operation
     from symgrad.symbolic.prove import Verdict
 
 __all__ = ["prove", "report"]
@@ -61,14 +61,21 @@ def _verdicts(spec: Spec) -> _Done:
     from symgrad.compiler.compile import compile_operation
     from symgrad.parse import parse_formulas
     from symgrad.symbolic.certify import certificate
-    from symgrad.targets.target import TARGETS, refusals
 
     operation = compile_operation(parse_formulas(spec))
-    mistakes = [m for name in spec.options.targets if name in TARGETS for m in refusals(operation, TARGETS[name])]
-    if mistakes:
+    if mistakes := _mistakes(operation, [name for name in spec.options.targets if name != "torch"]):
         raise SpecError(mistakes)
     verdicts: tuple[Verdict, ...] = certificate(operation, gradients="torch" in spec.options.targets).verdicts
     return _Done(spec.path, verdicts)
+
+
+def _mistakes(operation: Operation, targets: Sequence[str]) -> list[Mistake]:
+    """What targets beside torch cannot have of an operation."""
+    if not targets:
+        return []
+    from symgrad.targets.target import TARGETS, refusals
+
+    return [mistake for name in targets for mistake in refusals(operation, TARGETS[name])]
 
 
 def report(
@@ -82,6 +89,7 @@ def report(
 ) -> int:
     """Write a page about each spec into a folder."""
     import symgrad.report  # noqa: F401  (once, before processes are forked)
+    from symgrad import files
 
     failed = 0
     for found in work_all(load_all(specs), partial(_page, bench=bench, proven=proven), jobs):

@@ -30,7 +30,8 @@ class Request:
     """What a command was asked for.
 
     ``whole``: the specs are all that folders hold, so that files of other specs may be left over. ``full``: headers are
-    not believed, everything is compiled. ``prove``: so it is, and SymPy judges it.
+    not believed, everything is compiled. ``prove``: so it is, and SymPy judges it. ``partly``: the targets are those of
+    this command alone, so that files for others are not left over.
     """
 
     specs: Sequence[str | Failed]
@@ -39,6 +40,7 @@ class Request:
     kernels: bool | None = None
     targets: tuple[str, ...] = ()
     whole: bool = False
+    partly: bool = False
     full: bool = False
     prove: bool = False
     jobs: int | None = None
@@ -315,8 +317,8 @@ class _Run:
         return False
 
     def left_over(self) -> list[FileState]:
-        """Files that no spec gives any more; nothing is said of those whose specs failed."""
-        failed = set(self._failures)
+        """Files that no spec gives any more; nothing is said of those whose specs failed, or of which others may be."""
+        failed = {spec.path for spec in self.specs} if self.asked.partly else set(self._failures)
         done = [spec.path for spec in self.specs if spec.path not in failed]
         return self.folder.left_over(done, failed, whole=self.asked.whole)
 

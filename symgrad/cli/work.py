@@ -1,10 +1,9 @@
-"""From the arguments of a command to compiled specs: finding, reading, compiling in processes."""
+"""From the arguments of a command to compiled specs: finding, reading, compiling."""
 
 from __future__ import annotations
 
 import os
 import re
-import signal
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
@@ -15,14 +14,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from symgrad.errors import Location, Mistake, SpecError, SymgradError
-from symgrad.files import FileState
 from symgrad.spec import Spec, load_specs, parse_spec
 from symgrad.spec.yaml_source import MAX_BYTES
 
 if TYPE_CHECKING:
-    from concurrent.futures import ProcessPoolExecutor
-
     from symgrad.explain.derivation import Derivation
+    from symgrad.files import FileState
 
 __all__ = ["Failed", "Known", "Outcome", "Ready", "compile_all", "find_specs", "load", "load_all", "work_all"]
 
@@ -189,35 +186,14 @@ def _worked(specs: Sequence[Spec], work: Callable[[Spec], R], jobs: int) -> Gene
     if jobs < 2:
         yield from (_attempt(work, spec) for spec in specs)
         return
-    import multiprocessing
-    from concurrent.futures.process import BrokenProcessPool
-
     import symgrad.pipeline  # noqa: F401  (once, before the processes are forked)
+    from symgrad.cli.processes import in_processes
 
-    strangers = set(multiprocessing.active_children())
-    with _pool(jobs) as pool:
-        futures = [pool.submit(_attempt, work, spec) for spec in specs]
-        try:
-            for spec, future in zip(specs, futures, strict=True):
-                try:
-                    yield future.result()
-                except BrokenProcessPool:
-                    yield _alone(work, spec)
-        except BaseException:  # interrupted, or nobody wants the rest: do not wait for it
-            for child in set(multiprocessing.active_children()) - strangers:
-                child.terminate()  # and the pool gives up what is left; it complains of futures that were cancelled
-            raise
+    yield from in_processes(specs, partial(_attempt, work), jobs, _died)
 
 
-def _alone(work: Callable[[Spec], R], spec: Spec) -> R | Failed:
-    """A process died: with one of its own for each spec that was left, the fault shows where it is."""
-    from concurrent.futures.process import BrokenProcessPool
-
-    with _pool(1) as pool:
-        try:
-            return pool.submit(_attempt, work, spec).result()
-        except BrokenProcessPool:
-            return Failed(spec.path, f"{spec.path}: the process that compiled it died (was memory short?)")
+def _died(spec: Spec) -> Failed:
+    return Failed(spec.path, f"{spec.path}: the process that compiled it died (was memory short?)")
 
 
 def _attempt(work: Callable[[Spec], R], spec: Spec) -> R | Failed:
@@ -246,17 +222,6 @@ def _crash(path: str, error: Exception) -> Failed:
     what = f"{type(error).__name__}: {error}".rstrip(": ").splitlines()[0]
     hint = "this is a bug in symgrad; please report it with the spec (-v shows where it happened)"
     return Failed(path, f"{path}: internal error: {what}\n{hint}", "".join(traceback.format_exception(error)))
-
-
-def _pool(jobs: int) -> ProcessPoolExecutor:
-    import multiprocessing
-    from concurrent.futures import ProcessPoolExecutor
-
-    # Forked processes have everything imported; elsewhere forking is not safe or does not exist.
-    method = "fork" if sys.platform == "linux" else "spawn"
-    context = multiprocessing.get_context(method)
-    # Ctrl-C reaches every process: the workers end in silence, the command line reports it.
-    return ProcessPoolExecutor(jobs, context, initializer=signal.signal, initargs=(signal.SIGINT, signal.SIG_DFL))
 
 
 def _cores() -> int:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 
-from symgrad.compiler.operation import Operation, leaves, map_leaves
+from symgrad.compiler.operation import Operation, Variant, leaves, map_leaves
 from symgrad.compiler.variant import compile_variant
 from symgrad.compiler.workbench import Memory
+from symgrad.errors import SpecError
 from symgrad.ir import expr as ex
 from symgrad.ir.branches import absent, split
 from symgrad.ir.expr import Expr, make
 from symgrad.parse import Program
 from symgrad.parse.absence import whether_given
+from symgrad.parse.formula import formula
+from symgrad.spec.yaml_source import SourceText
 
 
 def compile_operation(program: Program) -> Operation:
@@ -30,4 +34,19 @@ def compile_operation(program: Program) -> Operation:
     body = map_leaves(tree, partial(compile_variant, program, memory, True))
     if any(v.wide_values or v.wide_slopes for v in leaves(body)) and any(v.plan.extras for v in leaves(body)):
         body = map_leaves(tree, partial(compile_variant, program, memory, False))  # all are computed alike
+    _refuse_idle_packings(program, leaves(body))
     return Operation(program, body, memory=memory)
+
+
+def _refuse_idle_packings(program: Program, variants: Sequence[Variant]) -> None:
+    """Raise for values that are to be packed and are not kept: SpecError, with what is kept instead."""
+    spec = program.spec
+    packed = {s.packing for v in variants for s in v.plan.saved}
+    read = ", ".join(dict.fromkeys(formula(s.value) for v in variants for s in v.plan.saved)) or "nothing"
+    place = SourceText(spec.text, spec.path)
+    mistakes = []
+    for p in (p for p in spec.options.packed if p not in packed):
+        message = f"backward keeps no {'numbers' if p.error else 'mask'} of {p.name}; it reads {read}"
+        mistakes.append(place.mistake(p.location, f"options.save.{p.name}", message))
+    if mistakes:
+        raise SpecError(mistakes)

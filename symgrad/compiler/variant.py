@@ -23,8 +23,9 @@ from symgrad.parse import Program
 from symgrad.parse.scope import with_shape
 from symgrad.plan.distribute import distribute_cotangents
 from symgrad.plan.hoist import divided_by_elements
+from symgrad.plan.packing import asked_for, with_bits
 from symgrad.plan.reuse import Derivatives, reuse_outputs
-from symgrad.plan.saving import Plan, plan, remaining_cost
+from symgrad.plan.saving import Plan, plan, read_by, remaining_cost
 from symgrad.plan.subsets import spared
 
 Partials: TypeAlias = Mapping[tuple[str, str], Expr]
@@ -53,13 +54,14 @@ def compile_variant(program: Program, memory: Memory, may_keep: bool, roots: Roo
     wide_values = any(choice.chosen.wide for choice in bench.values.values())
     wide_slopes = any(choice.chosen.wide for choice in bench.slopes.values())
     extras = may_keep and not wide_values and not wide_slopes  # float64 is not worth keeping
-    planner = _Planner(program, bench, formulas, outputs, overrides, slopes, extras)
+    named = _packed_forms(program, bench, outputs)
+    planner = _Planner(program, bench, formulas, outputs, overrides, slopes, extras, named)
     derived, chosen = planner.choose(Derivatives(gradients, tangents, partials))
     inside, chosen = _distributed(derived, chosen, formulas, overrides)
     verified("plan", inside.values())
     of_tensors = {program.symbols[t]: [g for (_, own), g in inside.items() if own == t] for t in wanted}
     of_tensors |= {program.symbols[t]: [o.gradient] for t, o in overrides.items()}
-    chosen = spared(chosen, formulas, of_tensors, program.fixed)
+    chosen = with_bits(spared(chosen, formulas, of_tensors, program.fixed), spec.options.packed, named)
     return Variant(
         formulas,
         outputs,
@@ -127,6 +129,7 @@ class _Planner:
     overrides: Mapping[str, Override]
     slopes: Mapping[tuple[str, str], Slope]
     extras: bool
+    named: Mapping[str, Sequence[Expr]]
 
     def choose(self, before: Derivatives) -> tuple[Derivatives, Plan]:
         """The derivatives in saved outputs where these are accurate enough, and the plan for them."""
@@ -153,16 +156,19 @@ class _Planner:
     def _plan(self, readable: Sequence[str], derivatives: Derivatives) -> Plan:
         spec, symbols = self.program.spec, self.program.symbols
         kernels = spec.options.fused
+        gradients = [*derivatives.gradients.values(), *(o.gradient for o in self.overrides.values())]
+        read = frozenset(read_by(gradients, frozenset())) if spec.options.packed else frozenset[Expr]()
         return plan(
             self.formulas,
             self.outputs,
-            [*derivatives.gradients.values(), *(o.gradient for o in self.overrides.values())],
+            gradients,
             spec.options.save,
             self.program.fixed,
             readable,
             tensors=[symbols[t.name] for t in spec.tensors],
             extras=self.extras and not kernels,
             fused=kernels,
+            packed=asked_for(spec.options.packed, self.named, read),
         )
 
     def _error(self, partials: Partials) -> float:
@@ -212,7 +218,7 @@ def _second(
 ) -> Second:
     """The second derivatives, which fused passes alone need, where they serve every call."""
     options = program.spec.options
-    if not (options.kernels == "all" and options.double_backward):
+    if not (options.fused and options.kernels == "all" and options.double_backward):
         return Second(missing=NOT_ASKED if options.kernels == "auto" else "")
     totals = total_gradients(program, differentiable, derived, chosen)
     shaped = {program.cotangents[o]: make("expand", cotangent(o), root) for o, root in differentiable.items()}
@@ -220,6 +226,19 @@ def _second(
     totals |= {t: substitute(gradient, shaped) for t, gradient in overridden.items()}
     values = {o: outputs[o] for o in differentiable}
     return second_derivatives(totals, program.symbols, values, chosen.base, bench)
+
+
+def _packed_forms(program: Program, bench: Workbench, outputs: Mapping[str, Expr]) -> dict[str, list[Expr]]:
+    """The forms that each value which is to be packed may have in the derivatives."""
+    found: dict[str, list[Expr]] = {}
+    for name in [p.name for p in program.spec.options.packed]:
+        written = program.lets.get(name, program.symbols.get(name))
+        if name in outputs:
+            found[name] = [outputs[name]]
+        elif written is not None:
+            form = bench.recognise(written)[0]
+            found[name] = [form, written] if form.is_boolean else [bench.guarded(bench.settle(form)), form, written]
+    return found
 
 
 def _named_forms(program: Program, bench: Workbench) -> dict[Expr, str]:

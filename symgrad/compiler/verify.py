@@ -33,6 +33,9 @@ _CORE: dict[str, tuple[float, float]] = {
     "or": (2, inf),
     **dict.fromkeys(COMPARISONS, (2, 2)),
     **dict.fromkeys((WIDEN, *NARROW), (1, 1)),
+    **dict.fromkeys(("row_sum", "row_max", "row_min", "row_value", "row_reciprocal", "row_place"), (1, 1)),  # of passes
+    "row_at": (2, 2),
+    "held": (1, 1),
 }
 _OF_TRUTH = frozenset({"and", "or", "not"})
 

@@ -106,7 +106,7 @@ def _plan(variants: list[tuple[tuple[str, ...], Variant]]) -> Iterator[PlanEntry
     for path, variant in variants:
         plan = variant.plan
         lets = {form: symbol(name) for form, name in variant.lets.items()}
-        for saved in plan.saved:
+        for saved in (s for s in plan.saved if not s.spared):
             yield PlanEntry(_label(path, formula(substitute(saved.value, lets))), saved.bytes, saved.reason)
         summary = (
             f"{plan.bytes:g} bytes an element, {plan.composite_bytes:g} for the composite; backward costs about "

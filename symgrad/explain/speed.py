@@ -17,9 +17,9 @@ _WIDE = 2  # times what a pass in float32 takes
 
 
 def slow(operation: Operation) -> Iterator[str]:
-    """A line for each variant whose eager backward is estimated slower; none where fused passes take its place."""
+    """A line for each variant whose eager backward is estimated slower; none where passes serve it, or bytes matter."""
     spec = operation.program.spec
-    if spec.options.fused:
+    if spec.options.fused or spec.options.packed:
         return
     for path, variant in operation.variants():
         own, composite = variant.plan.cost, _composite_cost(operation, variant)

@@ -15,6 +15,9 @@ _EXPANDED = "write what it is; SymPy's object is expanded"
 _DTYPES = (
     "results have the dtype of the tensors, half precision is computed in float32, and a truth value counts as 1 or 0"
 )
+_RECURRENT = "a recurrence over a dimension is not in the language; rounds of a fixed number are: repeat under 'let'"
+_DRAWN = "random numbers are those of uniform(x, seed), normal(x, seed) and dropout(x, p, seed)"
+_ON_ONE_DEVICE = "formulas are of one device"
 _RESAMPLED = "write gathers of the points and their weights: x[index]"
 
 _FUNCTIONS = {
@@ -51,10 +54,23 @@ _FUNCTIONS = {
     **dict.fromkeys(("fft", "ifft", "rfft", "stft", "complex", "polar", "view_as_complex"), "formulas are real"),
     **dict.fromkeys(("interpolate", "grid_sample", "affine_grid", "fold", "unfold"), _RESAMPLED),
     "argwhere": _BY_VALUE,
+    **dict.fromkeys(("lstm", "gru", "rnn", "ctc_loss", "associative_scan"), _RECURRENT),
+    **dict.fromkeys(("multinomial", "poisson", "randperm", "randint", "exponential", "gumbel"), _DRAWN),
+    **dict.fromkeys(("all_reduce", "all_gather", "reduce_scatter", "all_to_all"), _ON_ONE_DEVICE),
+    **dict.fromkeys(("index_put", "put", "index_copy"), "write index_add(x, dim, index, src) or where(mask, value, x)"),
+    **dict.fromkeys(("searchsorted", "bucketize"), "write sum(where(x[..., None] > bounds, 1, 0), dim=-1)"),
+    **dict.fromkeys(
+        ("adaptive_avg_pool1d", "adaptive_avg_pool2d"), "write avg_pool with the size of a window, or mean"
+    ),
+    **dict.fromkeys(("max_unpool1d", "max_unpool2d"), "write scatter_add(0*y, dim, index, x)"),
+    "embedding_bag": "write segment_sum(weight[index], bag, bags)",
+    **dict.fromkeys(("matrix_power", "mpow"), "write a @ a"),
+    "expm": "write rounds of its series: repeat under 'let'",
+    "mode": "there are median, amax and argmax",
     "batched_index_select": "write take_along_dim(x, index, dim)",
     "copysign": "write abs(x) * where(y < 0, -1, 1)",
     "cross": "write einsum of both with a tensor of signs, or the three components by x[..., 0] and so on",
-    "finfo": "write -oo in where(mask, x, -oo): it never reaches a gradient",
+    "finfo": "write finfo(float32).eps and the like; and -oo in where(mask, x, -oo), which never reaches a gradient",
     "float_power": "write a ** b",
     "glu": "write chunk(x, 2, -1)[0] * sigmoid(chunk(x, 2, -1)[1])",
     "maxout": "write amax(x, dim=...)",
@@ -63,7 +79,7 @@ _FUNCTIONS = {
     "scatter": "write scatter_add(x, index, src, dim)",
     "signbit": "write x < 0",
     "slogdet": "write logabsdet(x)",
-    **dict.fromkeys(("cast", "to", "type_as", "float", "double", "half", "bfloat16", "long"), _DTYPES),
+    **dict.fromkeys(("double", "half", "bfloat16", "long"), _DTYPES),
     **dict.fromkeys(("clamp_min", "clamp_max", "clip"), "write clamp(x, min, max), of which one may be absent"),
     "softmin": "write softmax(-x, dim)",
     "vander": "write x[..., None] ** arange(n)",

@@ -24,6 +24,7 @@ from symgrad.parse import calls, subscripts
 from symgrad.parse.alignment import ShapeConflict, aligned
 from symgrad.parse.arguments import whole_number
 from symgrad.parse.arithmetic import LOGICAL, binary
+from symgrad.parse.casts import limit
 from symgrad.parse.comparisons import comparison, is_text
 from symgrad.parse.faults import MAX_FAULTS, Fault, FormulaError
 from symgrad.parse.scope import Bound, Scope, with_shape
@@ -79,6 +80,7 @@ class Builder:
         self.sources: set[Expr] = set()
         self._faults: list[Fault] = []
         self._depth = 0
+        self.casting = False  # inside of a cast to the dtype of a tensor
 
     def result(self) -> Bound:
         """The value of the formula. Raises FormulaError."""
@@ -294,6 +296,9 @@ class Builder:
         if node.attr in _METHODS:
             operand = self.scoped(node.value)
             return self.shaped(calls.apply(self, node, _METHODS[node.attr], (operand,), {}))
+        number = limit(self, node)
+        if number is not None:
+            return number
         fields = self.fields(node.value)
         if fields is None:
             if self._is_singleton(node):

@@ -25,6 +25,7 @@ from symgrad.ops.tensors.row import is_number, is_size
 from symgrad.parse.advice import instead_of, slip_of
 from symgrad.parse.alignment import paired
 from symgrad.parse.arguments import bind, is_none, read_attribute, signature, tensor_arguments, whole_number
+from symgrad.parse.casts import CASTS
 from symgrad.parse.comparisons import comparison
 from symgrad.parse.scope import Bound
 from symgrad.parse.text import MODULES, TORCH
@@ -517,6 +518,7 @@ SPECIAL: Mapping[str, Callable[[Builder, str, ast.Call], Expr]] = {
     "grad": _grad,
     "again": _again,
     "size": _size_of,
+    **CASTS,
     **dict.fromkeys(("contiguous", "clone"), _as_it_is),
     "where": _where,
     "ITE": _where,

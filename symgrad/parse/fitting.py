@@ -79,7 +79,8 @@ def _candidates(there: frozenset[int]) -> Iterator[tuple[int, ...]]:
 
 
 def _with_values(root: Expr, values: Mapping[str, Any]) -> Expr:
-    """A formula whose attributes are numbers."""
+    """A formula whose attributes, and operands that are numbers, are what they are with some hyperparameters."""
+    numbers = {s: num(v) for s in root.symbols if isinstance(v := values.get(s.name), int) and s["kind"] == "int"}
 
     def valued(attribute: Any) -> Any:
         if isinstance(attribute, tuple):
@@ -90,6 +91,8 @@ def _with_values(root: Expr, values: Mapping[str, Any]) -> Expr:
     for node in topological(root):
         args = [mapped[a] for a in node.args]
         if node.op in TENSOR_OPS:
+            row = TENSOR_OPS[node.op]
+            args = [substitute(a, numbers) if k in row.numbers else a for k, a in enumerate(args)]
             mapped[node] = ex.make(node.op, *args, **{name: valued(a) for name, a in node.attrs})
         else:
             mapped[node] = rebuild(node, args)

@@ -10,11 +10,12 @@ from math import lcm
 from typing import TYPE_CHECKING
 
 from symgrad.analysis.integers import is_whole_tensor
-from symgrad.ir.expr import Expr
+from symgrad.ir.expr import Expr, num
+from symgrad.ir.traversal import topological
 from symgrad.ops.tensors import is_index, sizes
 from symgrad.ops.tensors.extent import Dim, extent
 from symgrad.ops.tensors.indexing import lookup
-from symgrad.ops.tensors.joins import cat, chunks, select, slice_of
+from symgrad.ops.tensors.joins import between, cat, chunks, select, slice_of
 from symgrad.ops.tensors.row import is_number, is_size
 from symgrad.ops.tensors.shaping import unsqueeze
 from symgrad.parse.arguments import divided_exactly, whole_number
@@ -53,6 +54,7 @@ def _taken(builder: Builder, node: ast.Subscript, value: Expr, items: Sequence[a
         builder.fail(node, "dimensions are counted from the end where the shape is not declared: write x[..., 0]")
     taken = sum(not _is(item, None) for item in before)
     free = rank - taken - sum(not _is(item, None) for item in after)
+    _refuse_pairs(builder, used)
     dim = -1  # of the value as it is, of the item that comes next, from the end
     for item in reversed(after):
         value, dim = _one(builder, value, item, dim)
@@ -61,6 +63,13 @@ def _taken(builder: Builder, node: ast.Subscript, value: Expr, items: Sequence[a
         for item in reversed(before):
             value, dim = _one(builder, value, item, dim)
     return value
+
+
+def _refuse_pairs(builder: Builder, items: Sequence[ast.expr]) -> None:
+    """Several tensors of one subscript name pairs of places in torch, and not all combinations."""
+    indices = [i for i in items if not isinstance(i, ast.Slice) and whole_number(i) is None]
+    if len(indices) > 1:
+        builder.fail(indices[1], "a subscript has one tensor; write gather(x, 1, t[:, None])[:, 0] for x[arange(N), t]")
 
 
 def _one(builder: Builder, value: Expr, item: ast.expr, dim: int) -> tuple[Expr, int]:
@@ -89,6 +98,11 @@ def _sliced(builder: Builder, value: Expr, item: ast.Slice, dim: int) -> Expr:
     dims = extent(value).dims
     size = dims[dim] if -dim <= len(dims) else None
     first, last = (None if b is None else _bound(builder, b, size) for b in (item.lower, item.upper))
+    if isinstance(first, Expr) or isinstance(last, Expr):
+        if step > 1 or isinstance(first, Fraction) or isinstance(last, Fraction):
+            builder.fail(item, "a slice whose bounds are hyperparameters has no step, nor shares of its dimension")
+        begin = first if isinstance(first, Expr) else num(first or 0)
+        return between(value, dim, begin, num(last) if isinstance(last, int) else last)
     if not isinstance(first, Fraction) and not isinstance(last, Fraction):
         return slice_of(value, dim, first, last, step)
     start, stop = Fraction(0) if first is None else first, Fraction(1) if last is None else last
@@ -98,15 +112,18 @@ def _sliced(builder: Builder, value: Expr, item: ast.Slice, dim: int) -> Expr:
     return cat(chunks(value, parts, dim)[int(start * parts) : int(stop * parts)], dim)
 
 
-_BOUNDS = "the bounds of a slice are whole numbers, or shares of its dimension such as D // 2"
+_BOUNDS = "the bounds of a slice are whole numbers, int hyperparameters, or shares of its dimension such as D // 2"
 
 
-def _bound(builder: Builder, node: ast.expr, size: Dim | None) -> int | Fraction | None:
-    """A bound as a whole number, from the end if it is negative; as a share of the size; None where it is the end."""
+def _bound(builder: Builder, node: ast.expr, size: Dim | None) -> int | Fraction | Expr | None:
+    """A bound as a whole number, from the end if it is negative; as a share of the size; None where it is the end; a
+    number that hyperparameters give as it is."""
     number = whole_number(node)
     if number is not None:
         return number
     value, _ = builder.isolated(builder.value, divided_exactly(node))
+    if _is_given(value):
+        return value
     if not is_size(value) or size is None:
         builder.fail(node, _BOUNDS)
     bound = sizes.number_of(value)
@@ -117,6 +134,18 @@ def _bound(builder: Builder, node: ast.expr, size: Dim | None) -> int | Fraction
     if share is None:
         builder.fail(node, _BOUNDS)
     return share + 1 if share < 0 else share
+
+
+def _is_given(value: Expr) -> bool:
+    """Whether a number is whole and depends on a hyperparameter."""
+    order = topological(value, leaves=frozenset(n for n in topological(value) if n.op == "count"))
+    whole = all(
+        n.op in ("add", "mul", "count")
+        or n.get("kind") == "int"
+        or (n.number is not None and n.number.denominator == 1)
+        for n in order
+    )
+    return is_number(value) and whole and any(n.get("kind") == "int" for n in order)
 
 
 def _is(node: ast.expr, value: object) -> bool:

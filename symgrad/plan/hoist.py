@@ -18,6 +18,7 @@ from symgrad.ops.tensors import TENSOR_OPS, is_number, shape_only
 from symgrad.ops.tensors.extent import SCALAR, positions
 from symgrad.ops.tensors.joins import rejoined
 from symgrad.ops.tensors.shapes import ShapeConflict, extent, same_shape, shape_sources
+from symgrad.ops.tensors.shaping import squeeze
 
 
 def hoisted(root: Expr) -> Expr:
@@ -109,6 +110,8 @@ def _without_factors(node: Expr) -> Expr:
     (operand,) = node.args
     if _is_centred(operand, node):
         return ex.ZERO
+    if node.op == "sum" and _is_put(operand, node):
+        return _sum_of_put(operand, node)
     if operand.op == "add" and node.op == "sum":
         return _without_terms(node)
     if operand.op != "mul":
@@ -125,6 +128,12 @@ def _without_factors(node: Expr) -> Expr:
 def _without_terms(node: Expr) -> Expr:
     """n * c + sum(a) for sum(c + a), where c has one element along the n that are summed."""
     (operand,) = node.args
+    put = [t for t in operand.args if _is_put(ex.split_coefficient(t)[1], node)]
+    spread = ex.add(*(t for t in operand.args if t not in put))
+    if put and not spread.is_static and same_shape(shape_sources(spread), operand):
+        summed = (ex.split_coefficient(t) for t in put)
+        rest = _simplified(make("sum", spread, **dict(node.attrs)))
+        return ex.add(*(ex.mul(c, _sum_of_put(t, node)) for c, t in summed), rest)
     outside = [t for t in operand.args if not t.is_static and _is_constant(t, node)]
     inside = ex.add(*(t for t in operand.args if t not in outside))
     if not outside or inside.is_static or not same_shape(shape_sources(inside), operand):
@@ -135,6 +144,23 @@ def _without_terms(node: Expr) -> Expr:
     alike = (n for n in counts if same_shape(shape_sources(n.args[0]), operand))
     count = next(alike, make("count", operand, dim=node["dim"]))
     return _without_expansions(ex.add(*(_without_expansions(ex.mul(count, term)) for term in outside), rest))
+
+
+def _is_put(value: Expr, over: Expr) -> bool:
+    """Whether a value is zeros along the dimension of a sum, but for what is put at some places."""
+    if value.op not in ("put_along", "add_along") or not isinstance(over["dim"], int):
+        return False
+    of = extent(value)
+    return positions(over["dim"], of, "sum") == positions(value["dim"], of, "sum") is not None
+
+
+def _sum_of_put(put: Expr, over: Expr) -> Expr:
+    """The sum of what was put: of one element along the dimension it is that element."""
+    value, dim = put.args[0], over["dim"]
+    places = positions(dim, extent(value), "sum")
+    if places is None or extent(value).dims[places[0]] != 1:
+        return _simplified(make("sum", value, **dict(over.attrs)))
+    return value if over["keepdim"] is True else squeeze(value, *places)
 
 
 def _is_centred(operand: Expr, over: Expr) -> bool:

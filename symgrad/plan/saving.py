@@ -13,11 +13,12 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import combinations
+from types import MappingProxyType
 from typing import Any
 
 from symgrad.accuracy.cost import cost, is_product, scaled_cost, total
 from symgrad.accuracy.machine import machine
-from symgrad.analysis.sizes import Sizes
+from symgrad.analysis.sizes import Sizes, item_size
 from symgrad.ir.expr import COMPARISONS, ZERO, Expr
 from symgrad.ir.traversal import PerNode, topological
 from symgrad.ops.tensors import TENSOR_OPS, data_arguments, is_index
@@ -25,7 +26,9 @@ from symgrad.plan import composite
 from symgrad.plan.composite import backward_cost
 from symgrad.plan.cut import cut_before
 from symgrad.plan.fusion import fuse
+from symgrad.spec.model import Packing
 
+_NOTHING: Mapping[Expr, Packing] = MappingProxyType({})
 _WHY_EXTRA = "spares recomputing it; unused where backward is differentiated"
 _MOST_EXTRAS = 6
 _BIAS = 1.01  # times the composite's bytes
@@ -38,7 +41,8 @@ class Saved:
     """One value kept for backward: `source` is `input`, `output`, `mask` or `intermediate`.
 
     `bytes` are for each element of the operation's largest value, in float32. An intermediate is computed again for
-    the gradients of the tensors `without` it, if no other is wanted that reads it.
+    the gradients of the tensors `without` it, if no other is wanted that reads it. `packing` says in which form a
+    value is kept; what intermediates are computed from that are packed is `spared` where nothing else reads it.
     """
 
     value: Expr
@@ -46,6 +50,8 @@ class Saved:
     bytes: float
     reason: str
     without: frozenset[str] = frozenset()
+    packing: Packing | None = None
+    spared: bool = False
 
 
 @dataclass(frozen=True)
@@ -91,6 +97,7 @@ def plan(
     tensors: Sequence[Expr] = (),
     extras: bool = True,
     fused: bool = False,
+    packed: Mapping[Expr, Packing] = _NOTHING,
 ) -> Plan:
     """The plan for `gradients` (which may read inputs and values of `outputs`) under `auto`, `memory` or `speed`.
 
@@ -98,7 +105,7 @@ def plan(
     `fixed` the tensors that are never differentiated, and `differentiable` the outputs that are (all, if None): of any
     other one but an index the derivative would be lost. Inputs are saved in the order of `tensors`. Without `extras`
     no float intermediate is kept. Fused passes have no masks to read, and read what was reduced before rather than
-    reduce again.
+    reduce again. Values that are `packed` lose digits; they are kept so in any case, and read wherever they are needed.
     """
     places = {tensor: place for place, tensor in enumerate(tensors)}
     sound = frozenset(outputs if differentiable is None else differentiable)
@@ -112,7 +119,8 @@ def plan(
         base = [*base, *(_describe(e, names, sizes) for e in extras if e.is_boolean)]
         read = read_by(gradients, frozenset(s.value for s in base))  # a mask may stand for an input
         own = (Saved(e, "intermediate", _bytes(e, sizes), _WHY_EXTRA) for e in extras if not e.is_boolean)
-        saved = (*(s for s in base if s.value in read), *own)
+        saved = tuple(in_form(s, packed.get(s.value)) for s in (*(s for s in base if s.value in read), *own))
+        saved = _without_operands(saved, gradients) if packed else saved
         kept = frozenset(s.value for s in saved)
         bytes_ = _rounded(total(s.bytes for s in saved))
         again = len(_repeated(gradients, kept))
@@ -126,15 +134,18 @@ def plan(
         return replace(plan, cost=spent(frozenset(s.value for s in plan.saved)))
 
     plans = []
-    for masks in (False,) if fused else (True, False):
-        cut = minimum_cut(gradients, names, sizes, masks=masks)
+    lives = frozenset(v for v in packed if v.op == "sym" or v in names)
+    for masks in (False,) if fused else (True,) if packed else (True, False):
+        cut = minimum_cut(gradients, names, sizes, masks=masks, packed=lives)
         if fused:
             cut += _reduced_outputs(gradients, names, cut)
         base = [
             _describe(value, names, sizes) for value in sorted(cut, key=lambda v: (places.get(v, len(places)), v.order))
         ]
-        plans.append(priced(keeping(base, ())))
-        if policy != "memory" and not fused:
+        own = read_by(gradients, frozenset(cut)) - frozenset(cut)
+        asked = [value for value in packed if value in own and (extras or value.is_boolean)]
+        plans.append(priced(keeping(base, asked)))
+        if policy != "memory" and not (fused or packed):
             kept = frozenset(s.value for s in base)
             candidates = _intermediates(outputs.values(), gradients, kept) if extras else []
             candidates += _signs(outputs.values(), gradients, kept) if masks else []
@@ -150,7 +161,7 @@ def plan(
     if policy == "memory" or fused or not extras:
         return best
     forward = frozenset(topological(*outputs.values()))
-    starts = (best, *(p for p in plans if not p.extras))
+    starts = (best,) if packed else (best, *(p for p in plans if not p.extras))
     found = (_with_products(p, gradients, forward, keeping, lambda p: preference(priced(p))) for p in starts)
     return min(map(priced, found), key=preference)
 
@@ -220,12 +231,13 @@ def minimum_cut(
     *,
     masks: bool = True,
     free: bool = False,
+    packed: frozenset[Expr] = frozenset(),
 ) -> list[Expr]:
     """The values of fewest bytes from which the gradients can be computed: a minimum vertex cut.
 
     Equal cuts are decided for outputs and masks, which are nearer to the gradients, against inputs. Without `masks`
-    only inputs and outputs are considered, and where it is `free`, all values are. Products, convolutions and sorts
-    are not repeated where that can be avoided.
+    only inputs and outputs are considered, and where it is `free`, all values are; those that are `packed` are in any
+    case. Products, convolutions and sorts are not repeated where that can be avoided.
     """
     gradients = list(gradients)
     sizes = sizes or Sizes.of(gradients)
@@ -233,7 +245,8 @@ def minimum_cut(
     position = {node: index for index, node in enumerate(order)}
     edges: dict[tuple[Any, Any], int | None] = {}
     for index, node in enumerate(order):
-        edges[("in", index), ("out", index)] = _weight(node, outputs, sizes, masks, free)
+        weight = _packed_weight(node, sizes) if node in packed else _weight(node, outputs, sizes, masks, free)
+        edges[("in", index), ("out", index)] = weight
         if node.op == "sym":
             edges["source", ("in", index)] = None
         for argument in data_arguments(node):
@@ -285,6 +298,25 @@ def _weight(node: Expr, outputs: Mapping[Expr, str], sizes: Sizes, masks: bool, 
     return scaled + 4 if free else None
 
 
+def _packed_weight(node: Expr, sizes: Sizes) -> int:
+    """As a byte an element, or a bit; a mask, which is exact, is preferred."""
+    return round(_bytes(node, sizes) / _narrowed(node) * 1000) * 4 + 3
+
+
+def _narrowed(value: Expr) -> float:
+    """How many times fewer bytes a value takes when it is packed."""
+    return 8.0 if value.is_boolean else item_size(value)
+
+
+def in_form(saved: Saved, packing: Packing | None) -> Saved:
+    """A value in the form of a packing, if there is one, and what that says of it."""
+    if packing is None:
+        return saved
+    reason = f"as {packing.form}" + (f", off by at most {packing.error}" if packing.error else "")
+    size = _rounded(saved.bytes / _narrowed(saved.value))
+    return replace(saved, packing=packing, bytes=size, reason=reason)
+
+
 def _describe(value: Expr, outputs: Mapping[Expr, str], sizes: Sizes) -> Saved:
     size = _bytes(value, sizes)
     if value.op == "sym":
@@ -307,6 +339,14 @@ def _is_choice(node: Expr) -> bool:
     while operand.op in TENSOR_OPS and TENSOR_OPS[operand.op].view:
         operand = operand.args[0]
     return operand.op == "sym" and not operand.is_static
+
+
+def _without_operands(saved: tuple[Saved, ...], gradients: Sequence[Expr]) -> tuple[Saved, ...]:
+    """What is saved, without what is read only to compute intermediates again that are packed."""
+    if not any(s.source == "intermediate" and s.packing for s in saved):
+        return saved
+    read = read_by(gradients, frozenset(s.value for s in saved))
+    return tuple(s if s.value in read else replace(s, spared=True, bytes=0.0) for s in saved)
 
 
 def bytes_beside(saved: Iterable[Saved]) -> float:

@@ -32,7 +32,7 @@ def spared(
     for tensor, own in gradients.items() if plan.extras else ():
         theirs = composite_bytes(formulas.values(), fixed | gradients.keys() - {tensor}, sizes)
         base = [s for s in plan.base if s.value in _read(own, plan.base)]
-        kept = [e for e in plan.extras if tensor in readers[e]]
+        kept = [e for e in plan.extras if tensor in readers[e] and e.packing is None]
         while _is_more([*base, *kept], theirs):
             left = {e: frozenset(s.value for s in (*base, *kept) if s is not e) for e in kept}
             others = [e for e in kept if readers[e] - without[e] > {tensor} and not _multiplies(e.value, left[e])]

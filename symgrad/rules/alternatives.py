@@ -120,6 +120,7 @@ ALTERNATIVE_RULES = (
     Rule("acos-cos", f("acos", f("cos", a)), size(a - 2 * PI * f("round", a / (2 * PI))), "cos is flat at 0"),
     Rule("tanh-difference", tanh(a) - tanh(b), 2 * _sigmoid_difference(2 * a, 2 * b), "cancels"),
     Rule("erf-difference", f("erf", a) - f("erf", b), _erf_difference(a, b), "cancels"),
+    Rule("log-i0", log(f("i0", a)), size(a) + log(f("i0e", a)), "i0 overflows"),
     Rule("log-sinh", log(f("sinh", a)), _log_sinh(a) - log(2), "sinh overflows", domain=POSITIVE),
     Rule(
         "log-sinh-scaled",

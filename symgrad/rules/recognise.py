@@ -33,8 +33,20 @@ def _negative_integer(bindings: Mapping[Expr, Expr]) -> bool:
     return number is not None and number < 0
 
 
+# Of functions of all real numbers: tanh(atanh(a)) is no number where the inverse has none.
+_INVERSES = {
+    "atanh": "tanh",
+    "asinh": "sinh",
+    "sinh": "asinh",
+    "tan": "atan",
+    "log1p": "expm1",
+    "erfinv": "erf",
+}
+
 RECOGNISE_RULES = (
     Rule("log-exp", log(exp(a)), a, "the pair cancels"),
+    *(Rule(f"{g}-{h}", f(g, f(h, a)), a, "the pair cancels") for g, h in _INVERSES.items()),
+    Rule("ndtri-ndtr", f("ndtri", HALF * f("erfc", a)), -sqrt(2) * a, "the pair cancels"),
     Rule("exp-log", exp(log(a)), a, "the pair cancels", domain=POSITIVE),
     Rule("softplus", log(1 + exp(a)), softplus(a), "exp overflows"),
     Rule("softplus-log1p", log1p(exp(a)), softplus(a), "exp overflows"),

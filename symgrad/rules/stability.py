@@ -93,6 +93,7 @@ STABLE_RULES = (
         "the difference cancels at 0",
     ),
     Rule("haversine", 1 - f("cos", a), 2 * f("sin", HALF * a) ** 2, "1 - cos cancels at 0"),
+    Rule("acos-near-one", f("acos", 1 - a), 2 * f("asin", sqrt(HALF * a)), "1 - a loses a", domain=(0, 2)),
     Rule("softplus-minus", softplus(a) - a, softplus(-a), "the difference cancels"),
     Rule("softplus-odd", softplus(a) - softplus(-a), a, "the difference cancels"),
     Rule("logsigmoid-odd", f("logsigmoid", a) - f("logsigmoid", -a), a, "the difference cancels"),

@@ -16,7 +16,18 @@ from symgrad.spec.declarations import (
     make_output,
     make_tensor,
 )
-from symgrad.spec.model import Extern, Hyperparameter, Module, Options, Output, Parameter, Sampling, Spec, Tensor
+from symgrad.spec.model import (
+    Extern,
+    Hyperparameter,
+    Module,
+    Options,
+    Output,
+    Packing,
+    Parameter,
+    Sampling,
+    Spec,
+    Tensor,
+)
 from symgrad.spec.names import name_fault, op_fault
 from symgrad.spec.readers import Named, Path, Report
 from symgrad.spec.shapes import dims_fault, size_fault
@@ -58,6 +69,7 @@ def build_spec(read: Read, source: SourceText, report: Report) -> Spec:
         path=source.path,
         text=source.text,
         op=read.get("op", ""),
+        places={".".join(path): report.location(path, key=path != ("op",)) for path in _placed(read)},
         tensors=_known(tensors),
         hyperparameters=_known(hyperparameters),
         let=tuple(f for formulas in _known(_each(make_lets, read, "let", report)) for f in formulas),
@@ -65,10 +77,15 @@ def build_spec(read: Read, source: SourceText, report: Report) -> Spec:
         gradients={gradient.name: gradient for gradient in _known(gradients)},
         module=_module(read["module"], tensors, report) if "module" in read else None,
         extern=Extern(**read["extern"]) if read.get("extern") else None,
-        options=_options(read.get("options", {}), tensors, outputs, report),
+        options=_options(read, tensors, outputs, report),
         test=_sampling(read.get("test", {}), tensors, hyperparameters, report),
         **{key: read.get(key, "") for key in _DOCUMENTATION},
     )
+
+
+def _placed(read: Read) -> list[tuple[str, ...]]:
+    """The paths of what later stages may refuse."""
+    return [*[("op",)][: "op" in read], *(("options", option) for option in read.get("options", {}))]
 
 
 def _outputs_apart(read: Read) -> Read:
@@ -199,11 +216,27 @@ def _parameter_shape_fault(shape: tuple[int | str, ...], tensor: Tensor) -> str 
     return dims_fault(shape)
 
 
-def _options(read: Read, tensors: ByName[Tensor], outputs: ByName[Output], report: Report) -> Options:
+def _options(spec: Read, tensors: ByName[Tensor], outputs: ByName[Output], report: Report) -> Options:
+    read = dict(spec.get("options", {}))
     inplace = read.get("inplace")
     if inplace is not None and (fault := _inplace_fault(inplace, tensors, outputs, report)):
         report.at_value(("options", "inplace"), fault)
+    if isinstance(read.get("save"), tuple):
+        names = {entry.name for section in ("tensors", "let", "outputs") for entry in spec.get(section, ())}
+        read["packed"] = _packed(read.pop("save"), names, report)
+        if read.get("kernels") == "all":
+            report.at_value(("options", "kernels"), "fused passes keep no packed values; leave 'all' out, or 'save'")
+        if spec.get("extern"):
+            report.at_value(("extern",), "functions of one's own keep tensors as they are; leave 'save' out")
     return Options(**read)
+
+
+def _packed(entries: Iterable[Named], names: Iterable[str], report: Report) -> tuple[Packing, ...]:
+    for entry in entries:
+        if entry.name not in names:
+            near = report.suggestion(entry.name, names)
+            report.at_key(entry.path, f"no tensor, intermediate or output is called {shown(entry.name)}{near}")
+    return tuple(Packing(e.name, e.value, report.location(e.path)) for e in entries if e.value is not None)
 
 
 def _inplace_fault(name: str, tensors: ByName[Tensor], outputs: ByName[Output], report: Report) -> str | None:

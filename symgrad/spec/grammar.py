@@ -10,9 +10,9 @@ from typing import Any
 from symgrad.resources import TARGETS
 from symgrad.spec import yaml_source as yaml
 from symgrad.spec.interval import BOUND, INTERVAL, Interval, parse_interval
-from symgrad.spec.model import Extern, Options, Output, Tensor
+from symgrad.spec.model import FORMS, Extern, Options, Output, Tensor
 from symgrad.spec.names import OP_PATTERN, normal
-from symgrad.spec.readers import Key, ListOf, NamesTo, OneOf, Path, Plain, Record, Report, Shorthand
+from symgrad.spec.readers import Key, ListOf, Named, NamesTo, OneOf, Path, Plain, Record, Report, Shorthand
 
 __all__ = ["MAX_FORMULA", "SPEC", "finite", "integer"]
 
@@ -191,11 +191,30 @@ MODULE = Record(
     or_nothing=True,
 )
 
+_POLICY = OneOf(("auto", "memory", "speed"))
+_PACKED = NamesTo(OneOf(tuple(FORMS)), "auto, memory, speed, or a mapping of names to float8, int8 or bit")
+
+
+@dataclass(frozen=True)
+class _Save:
+    """A policy, or the values to keep in fewer bits."""
+
+    def read(self, node: yaml.Node, path: Path, report: Report) -> str | tuple[Named, ...] | None:
+        found: str | tuple[Named, ...] | None = (_PACKED if isinstance(node, yaml.Mapping) else _POLICY).read(
+            node, path, report
+        )
+        return found
+
+    def schema(self) -> dict[str, Any]:
+        return {"anyOf": [_POLICY.schema(), _PACKED.schema()]}
+
+
 OPTIONS = Record(
     {
         "save": Key(
-            OneOf(("auto", "memory", "speed")),
-            "What backward finds saved: memory saves the least, speed recomputes the least; auto lies between.",
+            _Save(),
+            "What backward finds saved: memory saves the least, speed recomputes the least; auto lies between. Or a "
+            "mapping of names to float8, int8 or bit, in which these values are kept.",
         ),
         "double_backward": Key(BOOLEAN, "false: differentiating the gradient raises an error."),
         "inplace": Key(NAME, "Also write <op>_, which overwrites this tensor."),

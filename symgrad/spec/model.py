@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import groupby
+from types import MappingProxyType
 from typing import Literal, TypeAlias
 
 from symgrad.errors import Location, Mistake
@@ -13,6 +14,7 @@ from symgrad.spec.interval import Interval
 from symgrad.spec.yaml_source import Scalar, SourceText
 
 __all__ = [
+    "FORMS",
     "Dim",
     "Extern",
     "Formula",
@@ -22,6 +24,7 @@ __all__ = [
     "Module",
     "Options",
     "Output",
+    "Packing",
     "Parameter",
     "Sampling",
     "Spec",
@@ -143,9 +146,33 @@ class Module:
     parameters: tuple[Parameter, ...] = ()
 
 
+FORMS: Mapping[str, str] = MappingProxyType(
+    {
+        "float8": "a sixteenth of itself, or 1/458752 of the largest of its row",
+        "int8": "1/254 of the largest of its row",
+        "bit": "",
+    }
+)
+"""The forms in which values may be kept, and by how much each is off then; nothing: what is kept is a mask."""
+
+
+@dataclass(frozen=True)
+class Packing:
+    """A value that is kept for backward in fewer bits."""
+
+    name: str
+    form: str
+    location: Location
+
+    @property
+    def error(self) -> str:
+        """How far an element of what is read may be off, empty where it is exact."""
+        return FORMS[self.form]
+
+
 @dataclass(frozen=True)
 class Options:
-    """How the code is rendered."""
+    """How the code is rendered. Values that are ``packed`` are named under ``save``, too."""
 
     save: Literal["auto", "memory", "speed"] = "auto"
     double_backward: bool = True
@@ -155,11 +182,12 @@ class Options:
     kernels: Literal["auto", "all", "none"] = "auto"
     targets: tuple[str, ...] = ("torch",)
     library: str | None = None
+    packed: tuple[Packing, ...] = ()
 
     @property
     def fused(self) -> bool:
-        """Whether fused passes are written, for some calls at least."""
-        return self.kernels != "none"
+        """Whether fused passes are written, for some calls at least; they keep values as they are."""
+        return self.kernels != "none" and not self.packed
 
 
 @dataclass(frozen=True)
@@ -186,7 +214,11 @@ class Sampling:
 
 @dataclass(frozen=True)
 class Spec:
-    """One operation. ``text`` is the source; all sequences are in the order of the file."""
+    """One operation.
+
+    ``text`` is the source; all sequences are in the order of the file. ``places`` are where it has the operation's name
+    and its options, by their paths: ``op``, ``options.inplace``.
+    """
 
     path: str
     text: str = field(repr=False)
@@ -203,6 +235,7 @@ class Spec:
     summary: str = ""
     reference: str = ""
     doc: str = ""
+    places: Mapping[str, Location] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def equations(self) -> list[tuple[str, str]]:
@@ -232,6 +265,10 @@ class Spec:
     def with_targets(self, targets: tuple[str, ...]) -> Spec:
         """The same operation for these targets, or for its own if there are none."""
         return replace(self, options=replace(self.options, targets=targets)) if targets else self
+
+    def mistake_at(self, path: str, message: str) -> Mistake:
+        """A mistake at one of the `places`, for a SpecError."""
+        return SourceText(self.text, self.path).mistake(self.places.get(path, Location(1, 1)), path, message)
 
     def mistake(self, formula: Formula, offset: int, message: str) -> Mistake:
         """A mistake at a character of one of the formulas, for a SpecError."""

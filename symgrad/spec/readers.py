@@ -50,9 +50,9 @@ class Report:
         """Report the key itself."""
         self._add(self._locate(path, key=True), path, message)
 
-    def location(self, path: Path) -> Location:
-        """Where a key stands."""
-        return self._locate(path, key=True)
+    def location(self, path: Path, *, key: bool = True) -> Location:
+        """Where a key stands, or what it holds."""
+        return self._locate(path, key)
 
     def suggestion(self, word: str, candidates: Iterable[str]) -> str:
         """``"; did you mean ...?"``, or an empty text; always that once a spec is beyond all help."""

@@ -147,8 +147,9 @@ def _module(module: Module) -> dict[str, Any]:
 
 def _options(options: Options) -> dict[str, Any]:
     plain = Options()
-    values = ((f.name, getattr(options, f.name)) for f in fields(Options))
-    return {name: _listed(value) for name, value in values if value != getattr(plain, name)}
+    values = ((f.name, getattr(options, f.name)) for f in fields(Options) if f.name != "packed")
+    found = {name: _listed(value) for name, value in values if value != getattr(plain, name)}
+    return found | ({"save": {p.name: p.form for p in options.packed}} if options.packed else {})
 
 
 def _sampling(sampling: Sampling) -> dict[str, Any]:

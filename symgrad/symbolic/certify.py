@@ -31,6 +31,9 @@ class Certificate:
 
     verdicts: tuple[Verdict, ...]
 
+    def __str__(self) -> str:
+        return "\n".join(f"{v.subject}: {v.text}" for v in self.verdicts)
+
     @property
     def refuted(self) -> bool:
         """Whether something is wrong."""

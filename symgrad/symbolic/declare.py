@@ -39,7 +39,7 @@ def free_symbols(expressions: Iterable[sympy.Basic]) -> dict[Any, str]:
     sizes |= {
         s
         for e in expressions
-        for t in e.atoms(sympy.Sum)
+        for t in e.atoms(sympy.Sum, sympy.Product)
         if t.has(sympy.Indexed)
         for limit in t.limits
         for n in limit[1:]
@@ -101,7 +101,7 @@ def declared(item: Any, *, boolean: bool, hyperparameter: bool, within: Iterable
         return {kind: "bool"}
     if item.is_commutative is False:
         raise NotConvertible(f"the symbol {str(item)!r} does not commute; a matrix is a MatrixSymbol")
-    if item.is_real is False or item.is_finite is False:
+    if item.is_real is False or item.is_finite is False or (item.is_complex and not item.is_real):
         raise NotConvertible(f"the symbol {str(item)!r} is not real, and formulas are; declare it real=True")
     if item.is_integer:
         keys[kind] = "int"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from symgrad.differentiate.modes import is_tensor_op, partials, vjp
 from symgrad.ir.expr import ZERO, Expr
-from symgrad.ir.traversal import topological
+from symgrad.ir.traversal import topological, transform
 from symgrad.ops.functions import FUNCTIONS
 from symgrad.parse import Program, parse_formulas
 from symgrad.spec import Spec
@@ -21,6 +21,10 @@ __all__ = ["Partials", "derivatives", "formulas", "latex"]
 
 # With a kink SymPy's derivative is another one there; ours follows PyTorch.
 _KINKS = frozenset({"Abs", "sign", "floor", "ceiling", "Max", "Min", "Heaviside"})
+
+
+# The identity: what divides large formulas, fixes types, or marks an operand.
+_MARKS = frozenset({"boundary", "held", "floated"})
 
 
 class Partials(dict[Any, Any]):
@@ -37,7 +41,7 @@ def formulas(spec: Spec, own: Mapping[str, sympy.Symbol]) -> dict[str, Any]:
     """The formula of each output; `own` are symbols to use by name."""
     program = parse_formulas(spec)
     symbols = _symbols(program, own)
-    return {name: to_sympy(root, symbols, outside=applied) for name, root in program.outputs.items()}
+    return {name: to_sympy(_plain(root), symbols, outside=applied) for name, root in program.outputs.items()}
 
 
 def derivatives(spec: Spec, own: Mapping[str, sympy.Symbol]) -> dict[str, Partials]:
@@ -53,17 +57,21 @@ def derivatives(spec: Spec, own: Mapping[str, sympy.Symbol]) -> dict[str, Partia
 
 
 def _derivative(program: Program, output: str, tensor: Expr, symbols: Mapping[Expr, Any]) -> Any:
-    root = program.outputs[output]
+    root = _plain(program.outputs[output])
     if tensor.name in program.gradients:
-        return to_sympy(program.gradients[tensor.name], symbols, outside=applied)
+        return to_sympy(_plain(program.gradients[tensor.name]), symbols, outside=applied)
     root = root.args[0] if root.op == "expand" else root  # which gives it the shape of a tensor that cancelled
     nodes = topological(root)
     if any(is_tensor_op(node) for node in nodes):
         gradient = vjp({root: program.cotangents[output]}, [tensor]).get(tensor, ZERO)
-        return to_sympy(gradient, symbols, outside=applied)
+        return to_sympy(_plain(gradient), symbols, outside=applied)
     if any(node.op in ("where", "clamp", "relu", "round") or _class(node) in _KINKS for node in nodes):
         return to_sympy(partials(root, [tensor])[tensor], symbols)
     return to_sympy(root, symbols).diff(symbols[tensor])
+
+
+def _plain(root: Expr) -> Expr:
+    return transform(root, lambda node: node.args[0] if node.op in _MARKS else node)
 
 
 def _class(node: Expr) -> str:

@@ -541,6 +541,7 @@ _RULES: dict[str, Callable[..., Any]] = {
     "logcumsumexp": _along(_running(_logsumexp)),
     "scan": _scan(back=False),
     "scan_back": _scan(back=True),
+    "diff": lambda np, attributes, x: np.diff(x, attributes["n"], attributes["dim"]),
     "shifted_from_one": _along(lambda values: [ex.ONE, *values[:-1]]),
     "cumsum_back": _along(lambda values: _sums(values[::-1])[::-1]),
     "others": _along(_others),

@@ -56,6 +56,9 @@ def _rational(value: Fraction) -> Any:
     return flint.fmpq(value.numerator, value.denominator)
 
 
+_WHOLE = frozenset({"int", "int_tensor"})  # kinds of symbols that are whole numbers
+
+
 class Field:
     """The field over the generators that what is computed in it needs.
 
@@ -259,6 +262,8 @@ class Field:
         under = angle.under / lead
         for exponents, coefficient in angle.over.to_dict().items():
             share = Fraction(int(coefficient.p), int(coefficient.q)) / Fraction(int(lead.p), int(lead.q))
+            if under == 1 and share % 2 == 0 and self._is_pi_times_whole(exponents):
+                continue  # whole turns
             term = self._make(self._context.from_dict({exponents: flint.fmpq(1)}), under)
             key = ("angle", self._text(term.over), self._text(term.under))
             times, cosine, sine = self._unit_angle(key, share)
@@ -292,6 +297,13 @@ class Field:
     def _is_pi(self, key: Any) -> bool:
         own = self._generators.get(("constant", "pi"))
         return own is not None and key[2] == "1" and key[1] == str(self._context.gen(own))
+
+    def _is_pi_times_whole(self, exponents: tuple[int, ...]) -> bool:
+        """Whether a product of generators is pi times whole numbers."""
+        powers = {self._keys[k]: e for k, e in enumerate(exponents) if e}
+        if powers.pop(("constant", "pi"), 0) != 1:
+            return False
+        return all(e > 0 and kind == "symbol" and own["kind"] in _WHOLE for (kind, own, *_), e in powers.items())
 
     def exp(self, value: Element) -> Element:
         """The product of the exponentials of the terms, each a power of one generator."""

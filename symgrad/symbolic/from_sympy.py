@@ -20,6 +20,7 @@ from symgrad.ir import truth
 from symgrad.ir.expr import FALSE, ONE, TRUE, ZERO, Expr, make, num
 from symgrad.ops import functions
 from symgrad.ops.functions import FUNCTIONS
+from symgrad.symbolic.bounded import bounded
 from symgrad.symbolic.matrices import MATRICES, contracted
 from symgrad.symbolic.respell import in_other_words
 from symgrad.symbolic.to_sympy import NotConvertible
@@ -124,7 +125,7 @@ def _carried_out(expr: Any) -> Any:
     import sympy
 
     kinds = (sympy.Derivative, sympy.Integral, sympy.Sum, sympy.Product, sympy.Limit, sympy.Subs)
-    return expr.doit() if expr.has(*kinds) else expr
+    return bounded(expr.doit, expr) if expr.has(*kinds) else expr
 
 
 def _parts(node: Any) -> tuple[Any, ...]:
@@ -156,6 +157,10 @@ def _converted(node: Any, known: Mapping[Any, Expr]) -> Expr:
         return _piecewise(node, known)
     if name in MATRICES:
         return MATRICES[name](node, known)
+    if any(getattr(a, "is_Matrix", False) for a in node.args):
+        raise NotConvertible(
+            f"{shown(str(node))}: {name} of a matrix is none of its elements; A.applyfunc(f) is, and HadamardProduct"
+        )
     args = [known[a] for a in node.args]
     if name in _OF_POSITIVE and all(_gamma_is_positive(name, node.args)):
         return _OF_POSITIVE[name](*args)

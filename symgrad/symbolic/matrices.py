@@ -22,6 +22,9 @@ __all__ = ["MATRICES", "as_whole", "contracted", "shape_of", "with_plain_indices
 Known: TypeAlias = Mapping[Any, Expr]
 
 _SINGLE = "{}: an index is a symbol; single and shifted elements are not in the language of SymPy's indices"
+_MIXED = (
+    "tensors with different indices meet outside of a sum of their products; write it with named dimensions in a text"
+)
 _WHOLE = "an index runs over a whole dimension, from 0 to its size - 1"
 
 
@@ -38,10 +41,10 @@ def shape_of(symbol: Any, within: Any) -> tuple[int | str, ...] | None:
     indices = next(node.indices for node in sympy.preorder_traversal(within) if _is_indexed(node, symbol))
     if any(not i.is_Symbol for i in indices):
         raise NotConvertible(_SINGLE.format(shown(str(symbol[indices]))))
-    for limit in (limit for s in within.atoms(sympy.Sum) for limit in s.limits):
+    for limit in (limit for s in _totals(within) for limit in s.limits):
         if limit[0] in indices and len(limit) == 3 and (limit[1] != 0 or not _is_size(limit[2] + 1)):
-            raise NotConvertible(f"the sum over {limit[0]} from {limit[1]} to {limit[2]}: {_WHOLE}")
-    ranges = {limit[0]: limit[2] + 1 for s in within.atoms(sympy.Sum) for limit in s.limits if len(limit) == 3}
+            raise NotConvertible(f"the index {limit[0]} from {limit[1]} to {limit[2]}: {_WHOLE}")
+    ranges = {limit[0]: limit[2] + 1 for s in _totals(within) for limit in s.limits if len(limit) == 3}
     return tuple(_size(symbol, ranges.get(index, index)) for index in indices)
 
 
@@ -54,10 +57,18 @@ def with_plain_indices(expr: Any) -> Any:
 
     def ranged(total: Any) -> Any:
         limits = [(*limit, limit[0].lower, limit[0].upper) if len(limit) == 1 else limit for limit in total.limits]
-        return sympy.Sum(total.function, *limits)
+        return total.func(total.function, *limits)
 
     indices = {index: sympy.Symbol(str(index.label), integer=True) for index in expr.atoms(sympy.Idx)}
-    return expr.replace(lambda part: isinstance(part, sympy.Sum), ranged).xreplace(indices)
+    return expr.replace(lambda part: isinstance(part, sympy.Sum | sympy.Product), ranged).xreplace(indices)
+
+
+def _totals(expr: Any) -> set[Any]:
+    """The sums and products in it."""
+    import sympy
+
+    found: set[Any] = expr.atoms(sympy.Sum, sympy.Product)
+    return found
 
 
 def _is_indexed(node: Any, base: Any) -> bool:
@@ -88,21 +99,19 @@ def contracted(expr: Any, symbols: dict[Any, Expr]) -> Any:
 
     if not expr.has(sympy.Indexed):
         return expr
-    sums = sorted(expr.atoms(sympy.Sum), key=lambda s: len(list(sympy.preorder_traversal(s))))
-    for total in sums:  # the innermost first; what was replaced inside of an outer one is looked up there
-        inner = total.xreplace({s: p for s, p in symbols.items() if isinstance(s, sympy.Sum)})
+    places: dict[Any, Any] = {}
+    for total in sorted(_totals(expr), key=lambda s: len(list(sympy.preorder_traversal(s)))):  # the innermost first
+        inner = total.xreplace(places)
         if inner.has(sympy.Indexed):
-            symbols[total] = _contraction(inner, symbols)
-    done = {s: symbols[s] for s in sums if s in symbols}
-    for total in reversed(sums):
-        if total in done:
-            placeholder = sympy.Dummy(f"sum_{len(symbols)}", real=True)
-            symbols[placeholder] = done[total]
-            expr = expr.xreplace({total: placeholder})
-    return _without_indices(expr, symbols)[0]
+            value, indices = _contraction(inner, symbols)
+            place = sympy.Symbol(str(total), real=True)  # as messages show it
+            symbols[place] = value
+            places[total] = sympy.IndexedBase(place.name)[indices] if indices else place
+    return _without_indices(expr.xreplace(places), symbols)[0]
 
 
-def _contraction(total: Any, symbols: dict[Any, Expr]) -> Expr:
+def _contraction(total: Any, symbols: dict[Any, Expr]) -> tuple[Expr, tuple[Any, ...]]:
+    """A sum or product over indices, and the indices that are left, in the order of the dimensions."""
     import sympy
 
     summed = []
@@ -110,14 +119,27 @@ def _contraction(total: Any, symbols: dict[Any, Expr]) -> Expr:
         if len(limit) != 3 or limit[1] != 0:
             raise NotConvertible(f"{shown(str(total))}: {_WHOLE}")
         summed.append(limit[0])
+    if isinstance(total, sympy.Product):
+        body, indices = _without_indices(total.function, symbols)
+        if missing := [i for i in summed if i not in indices]:
+            raise NotConvertible(
+                f"{shown(str(total))}: the index {missing[0]} of the product is that of no tensor in it"
+            )
+        value = _from(body, symbols)
+        for dim in sorted(indices.index(i) - len(indices) for i in summed):
+            value = make("prod", value, dim=dim, keepdim=False)
+        return value, tuple(i for i in indices if i not in summed)
     terms = []
     for term in sympy.Add.make_args(total.function.expand() if total.function.is_Add else total.function):
         terms.append(_term(term, summed, symbols))
-    return ex.add(*terms)
+    left = {indices for _, indices in terms}
+    if len(left) > 1:
+        raise NotConvertible(f"{shown(str(total))}: {_MIXED}")
+    return ex.add(*(value for value, _ in terms)), left.pop()
 
 
-def _term(term: Any, summed: list[Any], symbols: dict[Any, Expr]) -> Expr:
-    """The sum of a product over indices."""
+def _term(term: Any, summed: list[Any], symbols: dict[Any, Expr]) -> tuple[Expr, tuple[Any, ...]]:
+    """The sum of a product over indices, and the indices that are left."""
     import sympy
 
     groups: dict[tuple[Any, ...], list[Any]] = {}
@@ -135,14 +157,15 @@ def _term(term: Any, summed: list[Any], symbols: dict[Any, Expr]) -> Expr:
         body, _ = _without_indices(sympy.Mul(*factors), symbols)
         operands.append(_from(body, symbols))
         subscripts.append("".join(letters.setdefault(i, "abcdefghijklmnopqrstuvwxyz"[len(letters)]) for i in indices))
-    output = "".join(letter for index, letter in letters.items() if index not in summed)
+    left = tuple(index for index in letters if index not in summed)
+    output = "".join(letters[index] for index in left)
     scalar = _from(sympy.Mul(*scalars), symbols)
     (own, *others) = subscripts
     if not others and len(set(own)) == len(own):
         dims = tuple(k - len(own) for k, letter in enumerate(own) if letter not in output)
         dim = None if len(dims) == len(own) else dims[0] if len(dims) == 1 else dims
-        return ex.mul(scalar, make("sum", operands[0], dim=dim, keepdim=False))
-    return ex.mul(scalar, make("einsum", *operands, equation=f"{','.join(subscripts)}->{output}"))
+        return ex.mul(scalar, make("sum", operands[0], dim=dim, keepdim=False)), left
+    return ex.mul(scalar, make("einsum", *operands, equation=f"{','.join(subscripts)}->{output}")), left
 
 
 def _without_indices(expr: Any, symbols: Mapping[Any, Expr]) -> tuple[Any, tuple[Any, ...]]:
@@ -152,10 +175,7 @@ def _without_indices(expr: Any, symbols: Mapping[Any, Expr]) -> tuple[Any, tuple
     found = sorted(expr.atoms(sympy.Indexed), key=str)
     orders = {node.indices for node in found}
     if len(orders) > 1:
-        raise NotConvertible(
-            f"{shown(str(expr))}: tensors with different indices meet outside of a sum of their products; "
-            "write it with named dimensions in a text"
-        )
+        raise NotConvertible(f"{shown(str(expr))}: {_MIXED}")
     for node in found:
         if not all(i.is_Symbol for i in node.indices):
             raise NotConvertible(_SINGLE.format(shown(str(node))))

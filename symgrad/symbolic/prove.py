@@ -293,7 +293,7 @@ def _sign(value: Any) -> int:
 
 
 def _opened(root: Expr, decisions: Mapping[Expr, int], steps: dict[Expr, Expr]) -> Expr:
-    """A formula in one regime: without choices and kinks; steps such as floor are constants there."""
+    """A formula in one regime: without choices and kinks; steps such as floor are whole numbers that stay there."""
 
     def sign(value: Expr) -> int:
         if value in decisions:
@@ -332,12 +332,29 @@ def _opened_node(node: Expr, args: list[Expr], sign: Any, steps: dict[Expr, Expr
         holds = {"lt": way < 0, "le": way <= 0, "gt": way > 0, "ge": way >= 0, "eq": way == 0, "ne": way != 0}[op]
         return ex.TRUE if holds else ex.FALSE
     if op in _STEPS:
-        return steps.setdefault(rebuild(node, args), symbol(f"step{len(steps)}"))
+        return _same_step(args[0], steps) or steps.setdefault(rebuild(node, args), symbol(f"step{len(steps)}", "int"))
     if op == "remainder":
-        return args[0] - args[1] * steps.setdefault(make("floor", args[0] / args[1]), symbol(f"step{len(steps)}"))
+        return args[0] - args[1] * steps.setdefault(
+            make("floor", args[0] / args[1]), symbol(f"step{len(steps)}", "int")
+        )
     if op == "fmod":
         turns = (args[0] - rebuild(node, args)) / args[1]
-        return args[0] - args[1] * steps.setdefault(turns, symbol(f"step{len(steps)}"))
+        return args[0] - args[1] * steps.setdefault(turns, symbol(f"step{len(steps)}", "int"))
     if op == "finite":
         return args[0]
     return rebuild(node, args) if args else node
+
+
+def _same_step(value: Expr, steps: Mapping[Expr, Expr]) -> Expr | None:
+    """The step that a value is, written otherwise: rounding leaves it as it is."""
+
+    def no_points(of: Expr | None) -> Sequence[Any]:
+        raise Undecided("it depends on a sign")
+
+    for own in steps.values():
+        try:
+            if is_zero(value, own, no_points):
+                return own
+        except (Undecided, NotConvertible):
+            continue
+    return None

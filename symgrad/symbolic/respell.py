@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
 from typing import Any
+
+from symgrad.symbolic.bounded import bounded
 
 __all__ = ["SYMPY_FAULTS", "in_other_words"]
 
@@ -47,7 +50,7 @@ def _respellings(node: Any) -> Iterator[Any]:
     )
     for way in ways:
         try:
-            found = way(node)
+            found = bounded(partial(way, node), node)
         except SYMPY_FAULTS:
             continue
         if isinstance(found, sympy.Piecewise) and found.args[-1].cond != True:  # noqa: E712 (SymPy's own true)

@@ -30,6 +30,8 @@ __all__ = ["of_whole_tensors"]
 _WITNESSES = 6
 _MOST_ELEMENTS = 64
 _SIZES = ((2, 3), (1, 2))  # of dimensions; the shape of tensors whose shape a spec leaves open
+_LARGER = (4, 4)  # where slices leave nothing of small ones
+_NOTHING = "it has no elements at small sizes"
 _GOLDEN = (math.sqrt(5) - 1) / 2
 _WORST = ("refuted", "unjudged", "agrees", "approximates", "partly", "proven")
 
@@ -69,7 +71,7 @@ def _first_that_fits(claim: Claim, program: Program, outputs: Mapping[Expr, Expr
     for sizes in tried[1:]:
         if verdict.outcome == "unjudged":
             verdict = _at_size(claim, program, sizes, outputs)
-    return verdict
+    return _at_size(claim, program, _Sizes(*_LARGER), outputs) if verdict.detail == _NOTHING else verdict
 
 
 def _at_size(claim: Claim, program: Program, sizes: _Sizes, outputs: Mapping[Expr, Expr]) -> Verdict:
@@ -83,6 +85,8 @@ def _at_size(claim: Claim, program: Program, sizes: _Sizes, outputs: Mapping[Exp
         return Verdict(claim.subject, "unjudged", str(error))
     except (ValueError, IndexError) as error:  # of numpy: shapes that do not fit at these sizes
         return Verdict(claim.subject, "unjudged", f"it has no result at small sizes ({str(error).splitlines()[0]})")
+    if not verdicts:
+        return Verdict(claim.subject, "unjudged", _NOTHING)
     worst = min(verdicts, key=lambda v: _WORST.index(v.outcome))
     regimes = max(v.regimes for v in verdicts)
     return Verdict(claim.subject, worst.outcome, worst.detail, regimes, worst.points)

@@ -11,8 +11,6 @@ from symgrad.compiler.operation import Operation
 from symgrad.errors import Mistake
 from symgrad.explain.derivation import PlanEntry
 from symgrad.ir.expr import Expr
-from symgrad.spec import Spec
-from symgrad.spec.yaml_source import SourceText
 from symgrad.targets.arrays.layout import Layout
 from symgrad.targets.arrays.module import COMMON, Framework, render_module, residuals, runtime
 from symgrad.targets.arrays.spelling import Spelling
@@ -74,9 +72,13 @@ def refusals(operation: Operation, target: Target) -> list[Mistake]:
     name = target.spelling.name
     found = []
     if spec.options.inplace:
-        found.append(_at_option(spec, "inplace", f"{name} has no operations in place"))
+        found.append(spec.mistake_at("options.inplace", f"{name} has no operations in place"))
     if not spec.options.double_backward:
-        found.append(_at_option(spec, "double_backward", f"every derivative in {name} can be differentiated"))
+        found.append(spec.mistake_at("options.double_backward", f"every derivative in {name} can be differentiated"))
+    if spec.options.packed:
+        found.append(spec.mistake_at("options.save", f"{name} decides itself what it keeps, and in which form"))
+    if spec.op in target.framework.imports:
+        found.append(spec.mistake_at("op", f"{spec.op!r} is a module that the files for {name} need"))
     forms = [form for v in _forms(operation) for form in v]
     for calls in dict.fromkeys(target.spelling.missing(forms)):
         formulas = [*spec.let, *(o.formula for o in spec.outputs), *spec.gradients.values()]
@@ -93,10 +95,3 @@ def _forms(operation: Operation) -> Iterator[Iterable[Expr]]:
         yield variant.outputs.values()
         yield variant.tangents.values()
         yield (override.gradient for override in variant.overrides.values())
-
-
-def _at_option(spec: Spec, option: str, message: str) -> Mistake:
-    """A mistake at an option, where the spec's text has it."""
-    match = re.search(rf"\b{option}\b", spec.text)
-    place = SourceText(spec.text, spec.path)
-    return place.mistake(place.location(match.start() if match else 0), f"options.{option}", message)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import traceback
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
+from unittest.mock import patch
 
 from symgrad.testing.facts import Subject
 
-__all__ = ["CHECKS", "Check", "Finding", "applicable", "brief", "check", "run"]
+__all__ = ["CHECKS", "Check", "Finding", "applicable", "brief", "check", "packing_of", "run"]
 
 Kind: TypeAlias = Literal["wrong", "missing", "cost"]
 Run: TypeAlias = "Callable[[Subject, str], Iterator[str]]"
@@ -41,7 +43,10 @@ class Finding:
 
 @dataclass(frozen=True)
 class Check:
-    """A property that every Function must have; ``applies`` says of which operations it is asked."""
+    """A property that every Function must have; ``applies`` says of which operations it is asked.
+
+    Those that are not of what is ``packed`` are asked with residuals as they are: of the derivatives of the formula.
+    """
 
     name: str
     run: Run
@@ -49,6 +54,7 @@ class Check:
     applies: Callable[[Subject], bool]
     on_devices: bool
     slow: bool
+    packed: bool
 
     @property
     def summary(self) -> str:
@@ -66,13 +72,14 @@ def check(
     applies: Callable[[Subject], bool] = lambda subject: True,
     on_devices: bool = True,
     slow: bool = False,
+    packed: bool = False,
 ) -> Callable[[Run], Run]:
     """Enter a function of a subject and a device into the table."""
 
     def enter(function: Run) -> Run:
         name = function.__name__
         assert name not in CHECKS, name
-        CHECKS[name] = Check(name, function, kind, applies, on_devices, slow)
+        CHECKS[name] = Check(name, function, kind, applies, on_devices, slow, packed)
         return function
 
     return enter
@@ -95,10 +102,22 @@ def brief(error: BaseException) -> str:
     return text if len(text) <= _LONG else f"{text[:_LONG]}..."
 
 
+def packing_of(subject: Subject) -> Any:
+    """The shared file that packs the residuals of an operation."""
+    return subject.function.setup_context.__globals__["_packing"]
+
+
+def _as_they_are(subject: Subject) -> contextlib.AbstractContextManager[Any]:
+    """Let the operation keep its residuals without loss."""
+    if all(form == "bit" for form in subject.packed.values()):
+        return contextlib.nullcontext()
+    return patch.object(packing_of(subject), "LOSSY", {})
+
+
 def run(found: Check, subject: Subject, device: str = "cpu") -> list[Finding]:
     """Run one check; an exception is a finding, too."""
     findings: list[Finding] = []
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), contextlib.nullcontext() if found.packed else _as_they_are(subject):
         warnings.filterwarnings("ignore", module=r"torch(\.|$)")  # torch's own, of what it deprecates in itself
         try:
             for sentence in found.run(subject, device):

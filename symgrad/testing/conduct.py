@@ -62,7 +62,7 @@ def residuals_of(subject: Subject, settings: Settings) -> Mapping[str, tuple[str
     return stated[list(subject.settings).index(settings)] if isinstance(stated, tuple) else stated
 
 
-@check(kind="cost", on_devices=False)
+@check(kind="cost", on_devices=False, packed=True)
 def saved_tensors(subject: Subject, device: str) -> Iterator[str]:
     """What is saved is what is stated, under every subset of gradients, and no more bytes than the composite saves."""
     for settings in subject.settings:
@@ -87,7 +87,7 @@ def saved_tensors(subject: Subject, device: str) -> Iterator[str]:
                     yield f"{name} is stated to be saved {case}, and is not"
 
 
-@check(kind="cost", on_devices=False, applies=lambda subject: subject.rule is None)
+@check(kind="cost", on_devices=False, packed=True, applies=lambda subject: subject.rule is None)
 def saved_bytes(subject: Subject, device: str) -> Iterator[str]:
     """No more bytes are kept for backward than by the composite, in all or beside inputs and outputs."""
     settings = subject.settings[0]

@@ -117,6 +117,7 @@ class Subject:
     ones_shapes: Shapes = ()  # of the tensors at a point of `accuracy`, where 16 elements each do not fit
     residuals: Residuals | None = None
     kernel_residuals: int = 0  # the most tensors that fused kernels save beside these
+    packed: Mapping[str, str] = field(default_factory=dict)  # values that are kept in fewer bits, with the form
     rule: Callable[..., Any] | None = None
     overridden: tuple[str, ...] = ()
     linear: bool = True

@@ -88,7 +88,8 @@ class OperationTests(Facts):
             ours, theirs = (self._derivatives(f, settings, args)(*own) for f in (type(self).call, type(self).composite))
             for name in ours:
                 for k, (a, b) in enumerate(zip(ours[name], theirs[name], strict=True)):
-                    _close(a, b, f"{name} {k} {settings}", 1e-3)
+                    known = mx.where(mx.isnan(b), a, b)  # MLX multiplies NaN that `where` did not choose by 0
+                    _close(a, known, f"{name} {k} {settings}", 1e-3)
 
     def _derivatives(self, function: Any, settings: Mapping[str, Any], args: Sequence[Any]) -> Callable[..., Any]:
         """All derivatives at a point, by name."""
@@ -227,7 +228,7 @@ class OperationTests(Facts):
             for y, z in zip(ours, outputs(type(self).call(*whole, **settings)), strict=True):
                 if mx.issubdtype(z.dtype, mx.floating):
                     assert y.dtype == dtype
-                    _close(y, z, str(dtype), 2 * eps)
+                    _close(y, z.astype(dtype), str(dtype), 2 * eps)
             if self.wanted(args) and any(self.smooth):
                 f = self.at(type(self).call, settings, args)
                 own = [args[k] for k in self.wanted(args)]

@@ -14,7 +14,8 @@ import jax.numpy as jnp
 from symgrad.compiler.compile import compile_operation
 from symgrad.parse import parse_formulas
 from symgrad.testing.arrays import Facts, Input
-from symgrad.testing.jax import CHECKS, findings, residual_bytes, scanned_residual_bytes, without_forward_mode
+from symgrad.testing.jax import CHECKS, findings, without_forward_mode
+from symgrad.testing.residuals import residual_bytes, scanned_residual_bytes
 from symgrad.testing.sources import spec_text
 from symgrad.testing.written import facts_of
 from symgrad.ways.sources import spec_of

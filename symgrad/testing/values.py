@@ -66,7 +66,7 @@ def sizes(subject: Subject, device: str) -> Iterator[str]:
                 yield from _compared(subject, settings, tensors, wanted, case, limits)
 
 
-@check(applies=lambda subject: _of_large(subject) is not None, on_devices=False)
+@check(applies=lambda subject: _of_large(subject) is not None, on_devices=False, slow=True)
 def passes(subject: Subject, device: str) -> Iterator[str]:
     """So do fused passes that serve large tensors by themselves, at those sizes, and as accurately as is promised."""
     library = _of_large(subject)

@@ -473,6 +473,36 @@ INLINE bool all_at_least(Lanes<float> a, Lanes<float> b) {
 #endif
 }
 
+// ------------------------------------------------------------------------------------------------ remainders
+// What whole numbers of y leave of x, exactly. A quotient that is rounded is the true one or the next whole number, so
+// that what is left is right, or by one y too small, and in both cases a number of its type. A register with a quotient
+// that has no digits behind the point, or with what is no number, is left to the standard library.
+template <typename T>
+INLINE Lanes<T> fmod(Lanes<T> x, Lanes<T> y) {
+    constexpr double WHOLE = sizeof(T) == 4 ? 0x1p23 : 0x1p52;
+    const Lanes<T> a = abs(x), b = abs(y), turns = floor(a / b);
+#if defined(FUSED)
+    const Mask<T> plain = (turns < WHOLE) & (b < __builtin_inf());
+    Lanes<T> rest = fused(-turns, b, a);
+#else
+    const double least = sizeof(T) == 4 ? 0x1p-80 : 0x1p-900;  // whose product has all of its digits
+    const Mask<T> plain = (turns < WHOLE) & (b < __builtin_inf()) & (b > least);
+    const Lanes<T> product = turns * b;
+    Lanes<T> rest = (a - product) - lost_by_product(turns, b, product);
+#endif
+    if (__builtin_expect(any(!plain), 0)) return each(x, y, [](T u, T v) { return std::fmod(u, v); });
+    rest = where(rest < 0, rest + b, rest);
+    return with_sign_of(rest, x);
+}
+
+// The same with the sign of y.
+template <typename T>
+INLINE Lanes<T> remainder(Lanes<T> x, Lanes<T> y) {
+    const Lanes<T> rest = fmod(x, y);
+    const Mask<T> opposite = ((rest < 0) & (y > 0)) | ((rest > 0) & (y < 0));
+    return where(opposite, rest + y, rest);
+}
+
 // ------------------------------------------------------------------------------------------------ sine, cosine, tan
 // The angle is reduced to [-pi/4, pi/4] by a multiple of pi/2; what is too large for that is left to the standard
 // library. The reduction comes before that question, so that the sine and the cosine of one angle share it.
@@ -661,8 +691,7 @@ template <typename T>
 INLINE Lanes<T> sinc(Lanes<T> x) {
     const Lanes<T> whole = nearbyint(x), rest = x - whole, angle = 3.14159265358979323846 * rest;
     const Lanes<T> y = sin(angle) / angle * (rest / x), turned = where(nearbyint(0.5 * whole) * 2 == whole, y, -y);
-    const Mask<T> zero = (rest == 0) | (abs(x) == __builtin_inf());
-    return where(x == 0, Lanes<T>(1), where(zero, Lanes<T>(0), turned));
+    return where(x == 0, Lanes<T>(1), where(rest == 0, Lanes<T>(0), turned));  // no number for infinities, as in torch
 }
 
 // ------------------------------------------------------------------------------------------------ angles in float64

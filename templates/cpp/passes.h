@@ -56,6 +56,14 @@ struct Means<Kernel, std::void_t<decltype(Kernel::means)>> {
     static constexpr unsigned results = Kernel::means;
 };
 template <typename Kernel, typename = void>
+struct Sums {
+    static constexpr unsigned results = 0;
+};
+template <typename Kernel>
+struct Sums<Kernel, std::void_t<decltype(Kernel::sums)>> {
+    static constexpr unsigned results = Kernel::sums;
+};
+template <typename Kernel, typename = void>
 struct Rows {
     static constexpr bool reduced = false;
     static constexpr int stages = 0, reductions = 0, slots = 0, known = 0;
@@ -81,6 +89,19 @@ struct Rows<Kernel, std::void_t<decltype(Kernel::stages)>> {
     static constexpr char kind(int k) { return Kernel::reductions[k]; }
 };
 
+// What is known of a row before it is read: whole numbers, those of them that are places in it, and what stands there.
+template <typename Kernel, typename = void>
+struct Picks {
+    static constexpr bool numbered = false;
+    static constexpr int whole = 0, places = 0, elements = 0;
+};
+template <typename Kernel>
+struct Picks<Kernel, std::void_t<decltype(Kernel::picked)>> {
+    static constexpr bool numbered = Kernel::numbered;
+    static constexpr int whole = Kernel::whole, places = Kernel::places;
+    static constexpr int elements = sizeof Kernel::picked / sizeof *Kernel::picked - 1;
+};
+
 // Zeros, as many as are needed.
 template <typename T>
 struct Zeros {
@@ -101,7 +122,7 @@ struct Result {
     void* data;  // nothing, if it is not wanted
     int64_t summed, place, inner;
     const int64_t* step;
-    bool once, mean, streamed;
+    bool once, mean, sum, streamed;
 };
 
 // What each place of a few rows adds to the sums at `target`.
@@ -146,6 +167,7 @@ struct Frame {
     int64_t rank, inner, elements, blocks, tasks, chunks, sums = 0;
     int held = 0;  // values of a row that are computed once for all stages
     const int64_t* size;
+    mutable bool strayed = false;  // whether some whole number is no place in its row
 
     Frame(Operand* of_operands, int in, Result* of_results, int out, void* const* data, const int64_t* geometry,
           const double* numbers, unsigned wanted, bool by_row)
@@ -198,7 +220,8 @@ struct Frame {
         for (int k = 0; k < results; k++) {
             for (int64_t i = 0; i < result[k].summed && result[k].data; i++) {
                 const double sum = total[result[k].place + i];
-                store_one(static_cast<Storage*>(result[k].data) + i, result[k].mean ? sum / elements : sum);
+                if (result[k].sum) static_cast<Compute*>(result[k].data)[i] = static_cast<Compute>(sum);
+                else store_one(static_cast<Storage*>(result[k].data) + i, result[k].mean ? sum / elements : sum);
             }
         }
     }
@@ -266,18 +289,22 @@ struct Pass final : Frame<Compute, Storage> {
     static constexpr bool every = (wanted & ~Row::once) != 0;  // some result has a value for each element
     using V = Lanes<Compute>;
     using Frame<Compute, Storage>::operand, Frame<Compute, Storage>::result;
+    using Pick = Picks<Kernel>;
+    static constexpr int READ = IN + Pick::numbered;  // after which there is what is held
     static constexpr int HELD = Held<Kernel>::values;
+    static constexpr int BEFORE = Row::known + Pick::whole + Pick::places + Pick::elements;  // the last slots
     static constexpr int KEPT = __builtin_popcount(Row::keeps);  // results after the others, in the arithmetic's type
-    Operand operands_of_it[IN + Row::known];
+    Operand operands_of_it[IN + Row::known + Pick::whole];
     Result results_of_it[OUT + KEPT];
 
     Pass(void* const* data, const int64_t* geometry, const double* numbers)
         : Frame<Compute, Storage>(
-              operands_of_it, IN + Row::known, results_of_it, OUT + KEPT, data, geometry, numbers,
+              operands_of_it, IN + Row::known + Pick::whole, results_of_it, OUT + KEPT, data, geometry, numbers,
               wanted | ~0u << OUT, Row::reduced) {
         for (int k = 0; k < OUT + KEPT; k++) {
             result[k].once = k >= OUT || Row::once >> k & 1;
             result[k].mean = Means<Kernel>::results >> k & 1;
+            result[k].sum = Sums<Kernel>::results >> k & 1;
         }
         this->held = HELD;
     }
@@ -311,9 +338,10 @@ struct Pass final : Frame<Compute, Storage> {
             streamed[k] = result[k].streamed && reinterpret_cast<uintptr_t>(data[k] + to[k] + begin) % 64 == 0;
             sum[k] = 0;
         }
-        V x[IN + HELD], y[OUT], reduced[Row::slots + 1], few[OUT], last[OUT];
+        V x[READ + HELD], y[OUT], reduced[Row::slots + 1], few[OUT], last[OUT];
         for (int k = 0; k < Row::known; k++)
-            reduced[Row::slots - Row::known + k] = static_cast<const Compute*>(operand[IN + k].data)[at[IN + k]];
+            reduced[Row::slots - BEFORE + k] = static_cast<const Compute*>(operand[IN + k].data)[at[IN + k]];
+        if constexpr (BEFORE > Row::known) pick(at, reduced + Row::slots - BEFORE + Row::known, reduced, number);
         if constexpr (Row::stages > 0) reduce<0>(in, reduced, values, number);
         for (int k = 0, kept = OUT; k < Row::reductions; k++) {
             if (!(Row::keeps >> k & 1)) continue;
@@ -333,7 +361,8 @@ struct Pass final : Frame<Compute, Storage> {
             for (int64_t i = 0; i < (every ? strip.length : W); i += W) {
                 strip.read(x, i);
                 strip.read_ahead(i);
-                for (int k = 0; k < HELD; k++) x[IN + k] = values[(strip.at + i) / W * HELD + k];
+                if constexpr (Pick::numbered) x[IN] = places_from(strip.at + i);
+                for (int k = 0; k < HELD; k++) x[READ + k] = values[(strip.at + i) / W * HELD + k];
                 compute(x, reduced, y, number);
                 // Stores happen in order: those to sums, which are near, would wait for lines that come from memory.
 #pragma GCC unroll 16
@@ -456,6 +485,36 @@ struct Pass final : Frame<Compute, Storage> {
         }
     };
 
+    // What is known of a row before it is read. Where a number is no place in the row, nothing is read there.
+    INLINE void pick(const int64_t* at, V* own, V* row, [[maybe_unused]] const double* number) const {
+        constexpr int FIRST = IN + Row::known;
+        for (int k = 0; k < Pick::whole; k++)
+            own[k] = static_cast<double>(static_cast<const int64_t*>(operand[FIRST + k].data)[at[FIRST + k]]);
+        if constexpr (Pick::places > 0) {
+            Kernel::locate(row, number);
+            int64_t place[Pick::places];
+            for (int k = 0; k < Pick::places; k++) {
+                const double named = own[Pick::whole + k][0];
+                const bool within = named >= 0 && named < static_cast<double>(this->inner);
+                if (!within) __atomic_store_n(&this->strayed, true, __ATOMIC_RELAXED);
+                place[k] = within ? static_cast<int64_t>(named) : 0;
+            }
+            for (int k = 0; k < Pick::elements; k++) {
+                const Operand& of = operand[Kernel::picked[k][0]];
+                const Storage element = static_cast<const Storage*>(of.data)[at[Kernel::picked[k][0]] + (place[Kernel::picked[k][1]] & of.inner)];
+                Storage copies[W];
+                for (int j = 0; j < W; j++) copies[j] = element;
+                own[Pick::whole + Pick::places + k] = load<V>(copies);
+            }
+        }
+    }
+
+    INLINE static V places_from(int64_t first) {
+        Compute lanes[W];
+        for (int j = 0; j < W; j++) lanes[j] = static_cast<Compute>(j);
+        return load<V>(lanes) + V(static_cast<double>(first));
+    }
+
     static void compute(const V* x, [[maybe_unused]] const V* reduced, V* y, const double* number) {
         if constexpr (Row::reduced)
             Kernel::template at<wanted, V>(x, reduced, y, number);
@@ -467,7 +526,7 @@ struct Pass final : Frame<Compute, Storage> {
     // that an addition need not wait for the one before.
     template <int stage>
     static void reduce(const Read& in, V* reduced, V* values, const double* number) {
-        if constexpr (stage > 0 || !Row::known) sweep<stage>(in, reduced, values, number);
+        if constexpr (stage > 0 || BEFORE == 0) sweep<stage>(in, reduced, values, number);
         Kernel::template settle<stage, V>(reduced, number);
         if constexpr (stage + 1 < Row::stages) reduce<stage + 1>(in, reduced, values, number);
     }
@@ -475,7 +534,7 @@ struct Pass final : Frame<Compute, Storage> {
     template <int stage>
     static void sweep(const Read& in, V* reduced, V* values, const double* number) {
         constexpr int R = Row::reductions;
-        V x[IN + HELD], partial[R], other[R], all[R];
+        V x[READ + HELD], partial[R], other[R], all[R];
 #pragma GCC unroll 16
         for (int k = 0; k < R; k++) all[k] = neutral(Row::kind(k));
         for (Strip strip(in); strip; strip.next()) {
@@ -484,13 +543,14 @@ struct Pass final : Frame<Compute, Storage> {
             for (int64_t i = 0; i < strip.length; i += W) {
                 strip.read(x, i);
                 if constexpr (stage == 0 && !every) strip.read_ahead(i);
+                if constexpr (Pick::numbered) x[IN] = places_from(strip.at + i);
                 V* const own = values + (strip.at + i) / W * HELD;
                 for (int k = 0; k < HELD; k++) {
-                    if (Held<Kernel>::stage(k) < stage) x[IN + k] = own[k];
+                    if (Held<Kernel>::stage(k) < stage) x[READ + k] = own[k];
                 }
                 Kernel::template reduce<stage, V>(x, reduced, partial, number);
                 for (int k = 0; k < HELD; k++) {
-                    if (Held<Kernel>::stage(k) == stage) own[k] = x[IN + k];
+                    if (Held<Kernel>::stage(k) == stage) own[k] = x[READ + k];
                 }
 #pragma GCC unroll 16
                 for (int k = 0; k < R; k++) {
@@ -542,6 +602,14 @@ struct Pass final : Frame<Compute, Storage> {
         return lanes[0];
     }
 };
+
+// Runs a pass, and tells whether some whole number is no place in its row.
+template <typename Kernel, unsigned wanted, typename Compute, typename Storage>
+int strayed(void* const* data, const int64_t* geometry, const double* number, int threads) {
+    Pass<Kernel, wanted, Compute, Storage> pass(data, geometry, number);
+    pass(threads);
+    return pass.strayed;
+}
 
 // ------------------------------------------------------------------------------------------------ entries
 // A library is of one kind of elements.

@@ -55,6 +55,7 @@ FORMULAS: dict[str, tuple[str, ...]] = {  # with the domains of x and y; all rea
     "1 / (x + 1) - 1 / x": ("(0, oo)",),
     "2 / (1 + exp(-2 * x)) - 1": (),
     "(sqrt(x**2 + 4) + x) / 2": (),
+    "acos(1 - x)": ("[0, 2]",),
     "log(1 + x**2)": (),
     "log(1 + x**4)": (),
     "cosh(x) - 1": ("(-80, 80)",),

@@ -50,6 +50,15 @@ def test_products_are_no_larger_than_asked_for() -> None:
     assert x.shape[0] * weight.shape[0] <= 1 << 16
 
 
+def test_no_dimension_is_left_alone_where_others_are_long() -> None:
+    points = "op: near\ntensors: {x: {shape: [n, d]}, z: {shape: [m, d]}}\noutputs: {k: 'exp(-cdist(x, z))'}\n"
+    x, z = arguments(parse_spec(points), 1 << 16, torch.float32)
+    assert min(*x.shape, *z.shape) >= 16 and x.shape[0] * z.shape[0] * x.shape[1] <= 1 << 16
+    fixed = "op: volume\ntensors: {a: {shape: [points, 3, 3]}}\noutputs: {v: det(a)}\n"
+    (a,) = arguments(parse_spec(fixed), 9000, torch.float32)
+    assert a.shape == (1000, 3, 3)
+
+
 def test_values_lie_in_a_domain_beyond_the_usual_range() -> None:
     (x,) = arguments(
         parse_spec("op: far\ntensors: {x: {domain: '(5, oo)'}}\noutputs: {y: log(x)}\n"), 64, torch.float32

@@ -29,6 +29,16 @@ def test_explain_tells_what_is_kept_in_each_target_alone(spec: str) -> None:
     assert "Kept for the backward pass" not in result.stdout
 
 
+def test_files_for_other_targets_than_those_of_one_command_are_not_left_over(spec: str, tmp_path: Path) -> None:
+    out = ["-o", str(tmp_path / "out"), "-j", "1"]
+    assert CliRunner().invoke(main, ["gen", spec, *out]).exit_code == 0
+    for command in (["gen", "--prune"], ["check"]):
+        result = CliRunner().invoke(main, [*command, spec, *out, "--target", "jax"])
+        assert result.exit_code == 0, result.output
+        assert "left over" not in result.output
+    assert {"gate.py", "gate_jax.py"} <= {path.name for path in (tmp_path / "out").iterdir()}
+
+
 def test_prove_judges_what_is_written_for_the_target(spec: str) -> None:
     """JAX makes gradients of the tangents."""
     result = CliRunner().invoke(main, ["prove", "--target", "jax", "-j", "1", spec])

@@ -106,3 +106,26 @@ tensors: {x: }
 hyperparameters: {c: {type: int, default: 1}}
 outputs: {y: 'var(x, dim=-1, correction=c)'}
 """
+LABELS = """
+op: labels
+tensors: {x: {shape: [N, C]}, i: {shape: [N], dtype: int}}
+outputs: {y: "cross_entropy(x, i, reduction='none')"}
+"""
+WEIGHTED_LABELS = """
+op: weighted_labels
+tensors: {x: {shape: [B, N, C]}, w: {shape: [C]}, i: {shape: [B, N], dtype: int}}
+hyperparameters: {ignored: {type: int, default: -1}, e: {type: float, default: 0.1, domain: "[0, 1]"}}
+let: {logs: "log_softmax(x, dim=-1)", own: "where(i == ignored, 0, i)"}
+outputs:
+  y: "where(i == ignored, 0, -(1 - e) * w[own] * gather(logs, -1, own[..., None])[..., 0] - e * mean(logs * w, dim=-1))"
+"""
+MEAN_LABELS = """
+op: mean_labels
+tensors: {x: {shape: [N, C]}, w: {shape: [C], grad: false}, i: {shape: [N], dtype: int}}
+outputs: {y: "cross_entropy(x, i, w, ignore_index=-100, label_smoothing=0.1)"}
+"""
+PICKED = """
+op: picked
+tensors: {x: {shape: [N, C]}, i: {shape: [N], dtype: int}}
+outputs: {y: "exp(x - gather(x, -1, i[:, None])) * where(arange(C) < i[:, None], 2, 1)"}
+"""

@@ -235,6 +235,7 @@ def test_a_branch_in_python_has_its_own_shape() -> None:
 
 # --------------------------------------------------------------------------- mistakes
 
+_BOUNDS = "the bounds of a slice are whole numbers, int hyperparameters, or shares of its dimension such as D // 2"
 MISTAKES: dict[str, tuple[int, str]] = {
     "": (0, "the formula is empty"),
     "  ": (0, "the formula is empty"),
@@ -262,7 +263,7 @@ MISTAKES: dict[str, tuple[int, str]] = {
     "x, y": (1, "a formula is one expression; what stands after ',' has no meaning"),
     "(x, y)": (0, "several values where one is needed"),
     "x[0]": (0, "dimensions are counted from the end where the shape is not declared: write x[..., 0]"),
-    "x[..., :n]": (8, "the bounds of a slice are whole numbers, or shares of its dimension such as D // 2"),
+    "x[..., :x]": (8, _BOUNDS),
     "{x": (0, "braces are not part of the language"),
     "x # y": (2, "a comment cannot stand inside of a formula"),
     "x \\ y": (2, "a backslash has no place in a formula; it may extend over several lines as it is"),

@@ -17,7 +17,7 @@ SPECS = sorted((Path(__file__).parents[2] / "specs").glob("*.yaml"))
 def meaning(value: Any) -> Any:
     """A value without the places of its parts and without the blanks of its formulas."""
     if is_dataclass(value) and not isinstance(value, type):
-        skipped = {"location", "scalar", "path"} | ({"text"} if isinstance(value, Spec) else set())
+        skipped = {"location", "places", "scalar", "path"} | ({"text"} if isinstance(value, Spec) else set())
         return {f.name: meaning(getattr(value, f.name)) for f in fields(value) if f.name not in skipped}
     if isinstance(value, dict):
         return {key: meaning(item) for key, item in value.items()}
@@ -62,3 +62,11 @@ def test_texts_that_yaml_would_read_otherwise_stand_in_quotes(text: str) -> None
     spec = parse_spec(written)
     assert spec.summary == text
     assert spec.tensors[0].doc == (text or "-")
+
+
+def test_values_in_fewer_bits_stand_under_save() -> None:
+    formulas = "let: {m: x > 0}\noutputs: {y: 'where(m, x**2, x)'}\n"
+    text = f"op: f\ntensors: {{x: }}\n{formulas}options: {{save: {{x: int8, m: bit}}}}\n"
+    written = as_yaml(parse_spec(text))
+    assert "save: {x: int8, m: bit}" in written
+    assert as_yaml(parse_spec(written)) == written

@@ -19,8 +19,14 @@ from symgrad.symbolic.from_sympy import from_sympy
 from symgrad.symbolic.reading import is_zero as reads_as_zero
 
 X, Y = sp.symbols("x y", real=True)
-OWN = {X: symbol("x"), Y: symbol("y")}
-POINTS = {OWN[X]: [mp.mpf("0.3"), mp.mpf("1.7")], OWN[Y]: [mp.mpf("0.9"), mp.mpf("0.2")]}
+N = sp.Symbol("n", integer=True)
+OWN = {X: symbol("x"), Y: symbol("y"), N: symbol("n", "int")}
+POINTS = {
+    OWN[X]: [mp.mpf("0.3"), mp.mpf("1.7")],
+    OWN[Y]: [mp.mpf("0.9"), mp.mpf("0.2")],
+    OWN[N]: [mp.mpf(2), mp.mpf(3)],
+}
+TURN = 2 * ex.PI * OWN[N] * OWN[N]
 
 
 def values(of: Expr | None) -> list[mp.mpf]:
@@ -52,6 +58,7 @@ ZERO = {
     "a step of lgamma": make("lgamma", OWN[X] + 3) - make("lgamma", OWN[X]) - sum_of_logs(3),
     "a step of digamma": make("polygamma", ex.num(1), OWN[X]) - make("polygamma", ex.num(1), OWN[X] + 1) - OWN[X] ** -2,
     "Lambert W": make("exp", make("lambertw", OWN[X])) * make("lambertw", OWN[X]) - OWN[X],
+    "whole turns": make("sin", OWN[X] - TURN) - make("sin", OWN[X]) + make("cos", TURN) - 1,
     "decimals in exponents": sp.exp(sp.Rational(8943, 10**5) * X) * sp.exp(X / 7)
     - sp.exp(X * sp.Rational(162601, 700000)),
 }
@@ -67,6 +74,11 @@ def test_what_is_nearly_an_identity_is_not_proven(name: str) -> None:
     error = ex.num(Fraction(1, 10**30)) * make("exp", OWN[X])
     own = ZERO[name] if isinstance(ZERO[name], Expr) else from_sympy(ZERO[name], OWN)
     assert not is_zero(own + error)
+
+
+@pytest.mark.parametrize("angle", [ex.PI * OWN[N], 2 * ex.PI * OWN[Y], 2 * OWN[N], TURN / 3])
+def test_other_angles_than_whole_turns_count(angle: Expr) -> None:
+    assert not reads_as_zero(make("sin", OWN[X] + angle) - make("sin", OWN[X]), ex.ZERO, values)
 
 
 def test_a_sign_that_differs_between_points_is_no_proof() -> None:

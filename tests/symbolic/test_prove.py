@@ -40,6 +40,7 @@ def outcomes(operation: Operation) -> set[str]:
         ("sqrt(x**2 + t**2)", "{x: , t: }"),
         ("t * (cos(x - t) - 1) + sin(2 * x)", "{x: , t: }"),
         ("erfc((log(x / t) + t) / sqrt(x) / 2)", '{x: {domain: "(0, 9)"}, t: {domain: "(0, 9)"}}'),
+        ("remainder(x, t) * fmod(t, x)", '{x: {domain: "(0, oo)"}, t: {domain: "(0, oo)"}}'),
         ("x - t * round(x / t)", '{x: , t: {domain: "(0, oo)"}}'),
         ("x @ w", "{x: {shape: [N, K]}, w: {shape: [K, M]}}"),
         ("amax(x, -1) * sum(x**2, -1)", "{x: }"),
@@ -49,6 +50,7 @@ def outcomes(operation: Operation) -> set[str]:
         ("conv1d(x, w, b, stride=2, padding=1)", "{x: {shape: [B, 2, 4]}, w: {shape: [2, 2, 3]}, b: {shape: [2]}}"),
         ("cumprod(x, -1) + logcumsumexp(x, -1)", "{x: {shape: [N, C]}}"),
         ("logdet(x)", "{x: {shape: [N, N]}}"),
+        ("sin(x[3:] - x[:-3])", "{x: {shape: [N, H, W]}}"),
         ("cat([flip(x, 1), pad(x, [1, 0])], 1) * roll(x, 1, 0)[:, :1]", "{x: {shape: [N, C]}}"),
     ],
 )

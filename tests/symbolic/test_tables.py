@@ -1,5 +1,4 @@
-"""Rewrite rules and derivatives of the function table are proven by SymPy, where it knows the functions: some in every
-run, all of them nightly. `python -m tests.symbolic.test_tables` lists what is not proven."""
+"""Rewrite rules and derivatives of the function table are proven by the judge, but for those that are listed here."""
 
 from __future__ import annotations
 
@@ -7,7 +6,6 @@ import random
 from fractions import Fraction
 
 import mpmath as mp
-import pytest
 
 from symgrad.accuracy.evaluate import Environment
 from symgrad.ir import expr as ex
@@ -22,6 +20,16 @@ from tests.rules.test_rules import CONSTANTS, wildcards
 
 POINTS = 12
 RULES = [r for r in ALL_RULES if isinstance(r, Rule) and not r.pattern.is_boolean]
+
+# What agrees at all points to 50 digits, and why it is no proof.
+UNPROVEN = {
+    "acos-cos": "the inverse of a function that is not one-to-one is told by the interval of its argument",
+    "acosh-near-one": "logarithms of sums of roots are equal by a square that the field does not see",
+    "atan-difference": "an addition theorem of an inverse function, which holds on some intervals",
+    "atan-difference-negated": "as the rule that it negates",
+    "sign-of-sine": "a root of 1 - cos(a)**2 is not related to the sine",
+}
+APPROXIMATED = {"sinc": "about 0 the derivative is a polynomial, to the precision of float64"}
 
 
 def on_rule(rule: Rule) -> Verdict:
@@ -42,14 +50,9 @@ def on_rule(rule: Rule) -> Verdict:
     return Verdict(rule.name, "unjudged", "no point meets its condition")
 
 
-SAMPLES = [pytest.param(8, id="sample"), pytest.param(1, id="all", marks=pytest.mark.nightly)]
-
-
-@pytest.mark.parametrize("every", SAMPLES)
-def test_rules_are_proven(every: int) -> None:
-    found = [on_rule(rule) for rule in RULES[::every]]
-    assert not [v.subject for v in found if v.outcome == "refuted"]
-    assert sum(v.outcome == "proven" for v in found) >= 0.85 * len(found)
+def test_rules_are_proven() -> None:
+    left = {v.subject: v.outcome for v in map(on_rule, RULES) if v.outcome != "proven"}
+    assert left == dict.fromkeys(UNPROVEN, "agrees")
 
 
 def test_a_wrong_rule_is_refuted() -> None:
@@ -66,9 +69,9 @@ def on_slope(name: str, node: Expr, by: Expr, slope: Expr, points: list[Environm
     return judge(Claim(f"{name} by {by.name}", node, slope, by), points)
 
 
-def slopes(every: int = 1) -> list[Verdict]:
+def slopes() -> list[Verdict]:
     found = []
-    for row in ROWS[::every]:
+    for row in ROWS:
         assert row.partials is not None
         args = arguments(row)
         generator = random.Random(row.name)
@@ -80,14 +83,6 @@ def slopes(every: int = 1) -> list[Verdict]:
     return found
 
 
-@pytest.mark.parametrize("every", SAMPLES)
-def test_derivatives_of_functions_are_proven(every: int) -> None:
-    found = slopes(every)
-    assert not [v.subject for v in found if v.outcome == "refuted"]
-    assert sum(v.outcome == "proven" for v in found) >= 0.8 * len(found)
-
-
-if __name__ == "__main__":
-    for verdict in [*map(on_rule, RULES), *slopes()]:
-        if verdict.outcome != "proven":
-            print(f"{verdict.subject}: {verdict.text}")
+def test_derivatives_of_functions_are_proven() -> None:
+    left = {v.subject.split(" by ")[0]: v.outcome for v in slopes() if v.outcome != "proven"}
+    assert left == dict.fromkeys(APPROXIMATED, "approximates")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 from compiled import compiled_text
 
@@ -13,6 +15,7 @@ from symgrad.ops.tensors import TENSOR_OPS
 from symgrad.pipeline import compile_spec
 from symgrad.spec import parse_spec
 from symgrad.targets.target import TARGETS, Target, refusals
+from symgrad.testing.written import facts_of
 
 EVERYONE = [pytest.param(target, id=target.name) for target in TARGETS.values()]
 SQUARE = "op: sq\ntensors:\n  x:\noutputs:\n  y: x**2\n"
@@ -20,8 +23,8 @@ SQUARE = "op: sq\ntensors:\n  x:\noutputs:\n  y: x**2\n"
 
 NOWHERE = {f"bessel_{kind}{n}" for kind in "jy" for n in (0, 1)}
 NOWHERE |= {f"{scaled}modified_bessel_k{n}" for scaled in ("", "scaled_") for n in (0, 1)}
-NOWHERE |= {"dawson", "erfi", "lambertw", "lambertw_lower"}
-LACKING = {"jax": NOWHERE, "mlx": NOWHERE | {"i0", "i0e", "i1", "i1e", "gammainc", "gammaincc", "ndtri", "zeta"}}
+NOWHERE |= {"airy_ai", "airy_ai_prime", "dawson", "erfi", "lambertw", "lambertw_lower"}
+LACKING = {"jax": NOWHERE, "mlx": NOWHERE | {"i0", "i0e", "i1", "i1e", "gammainc", "gammaincc", "zeta"}}
 
 
 @pytest.mark.parametrize("target", EVERYONE)
@@ -52,15 +55,42 @@ def test_a_function_of_a_hyperparameter_that_python_has_by_way_of_torch_alone_is
 def test_every_spelling_is_of_an_operation_that_there_is(target: Target) -> None:
     """Operations may lack one, and are refused then; `fill` is how a number gets a shape."""
     assert set(target.spelling.operations) - set(TENSOR_OPS) == {"fill"}
-    assert set(target.spelling.functions) | set(target.spelling.differentiated) <= {*FUNCTIONS, "rsqrt"}
+    assert set(target.spelling.functions) | set(target.spelling.differentiated) <= {*FUNCTIONS, "rsqrt", "where"}
 
 
 @pytest.mark.parametrize("target", EVERYONE)
 def test_an_operation_in_place_is_refused_where_the_spec_asks_for_it(target: Target) -> None:
-    (mistake,) = refusals(compiled_text(SQUARE + "options: {inplace: x}\n").operation, target)
-    assert mistake.location == (6, 11)
+    text = "# not inplace\n" + SQUARE + "options: {inplace: x}\n"
+    (mistake,) = refusals(compiled_text(text).operation, target)
+    assert mistake.location == (7, 11)
     assert mistake.where == "options.inplace"
     assert target.spelling.name in mistake.message
+
+
+@pytest.mark.parametrize("target", EVERYONE)
+def test_an_operation_named_as_a_module_of_the_framework_is_refused_for_it_alone(target: Target) -> None:
+    """Its function would hide the module."""
+    for name in ("jnp", "mx"):
+        found = refusals(compiled_text(SQUARE.replace("sq", name)).operation, target)
+        assert [(m.location, m.where) for m in found] == [((1, 1), "op")] * (name in target.framework.imports)
+
+
+@pytest.mark.parametrize("target", EVERYONE)
+def test_arguments_may_be_named_as_what_the_files_need(target: Target) -> None:
+    """The composite of the test takes them by these names."""
+    names = {"jax": ("jnp", "rt", "jax"), "mlx": ("mx", "rt", "terms")}[target.name]
+    text = "op: f\ntensors: {{{0}: , {1}: }}\nhyperparameters: {{{2}: 2.0}}\noutputs: {{y: {2} * tanh({0}) + {1}**2}}\n"
+    facts = facts_of(compiled_text(text.format(*names)).operation, target.name)()
+    for settings, arguments in facts.points():
+        own = [a.astype("float32") for a in arguments]
+        ours, theirs = (f(*map(array(target.name), own), **settings) for f in (type(facts).call, type(facts).composite))
+        np.testing.assert_allclose(ours, theirs, rtol=1e-5)
+
+
+def array(framework: str) -> Any:
+    """How a framework makes an array."""
+    module, name = {"jax": ("jax.numpy", "asarray"), "mlx": ("mlx.core", "array")}[framework]
+    return getattr(pytest.importorskip(module), name)
 
 
 @pytest.mark.parametrize("target", EVERYONE)

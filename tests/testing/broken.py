@@ -451,6 +451,7 @@ BROKEN: dict[str, Broken] = {
         "2 tensors are saved for the gradients of w",
     ),
     "saved_bytes": (of(SavedTwice), "bytes"),
+    "packed_residuals": (of(Scaled, packed={"x": "bit"}), "nothing of it is kept in fewer bits"),
     "tensors_on_ctx": (of(OnCtx), "1 tensors are attributes"),
     "inputs_left_alone": (of(with_methods(backward=_overwriting)), "cotangent in place"),
     "changes_are_noticed": (of(Unsaved), "was changed in place"),

@@ -182,6 +182,22 @@ def test_an_operation_is_callable_has_its_names_and_its_mathematics(capsys: pyte
     assert "sigmoid" in capsys.readouterr().out
 
 
+def test_a_large_formula_and_one_with_integers_show_no_marks_of_the_compiler() -> None:
+    """What divides large formulas and fixes types is the identity, and no function that SymPy's users know."""
+    large = sp.Add(*(sp.sin(k * X + BETA) * sp.exp(-k * BETA**2) / (k + X**2) for k in range(1, 20)))
+    op = symgrad.op("large_of_ways", y=large)
+    assert sp.simplify(op.formula - large) == 0
+    assert sp.simplify(op.derivatives[X] - sp.diff(large, X)) == 0
+    n = sp.Symbol("n", integer=True)
+    assert symgrad.op("half_of_ways", y=n / 2 * X).derivatives[X] == n / 2
+
+
+def test_an_operation_proves_itself() -> None:
+    found = symgrad.op("swish_of_ways", y=X / (1 + sp.exp(-BETA * X)), module=MODULE).prove()
+    assert found.proven and not found.refuted
+    assert str(found).splitlines()[:2] == ["y: proven", "dy/dx: proven"]
+
+
 def test_a_pickle_is_one_operation_in_another_process(tmp_path: Path) -> None:
     op = symgrad.op("swish_of_ways", y=X / (1 + sp.exp(-BETA * X)), module=MODULE)
     assert pickle.loads(pickle.dumps(op)) is op
@@ -214,6 +230,18 @@ def test_assumptions_are_domains_and_kinds() -> None:
     assert (h.name, h.type, h.default, str(h.domain)) == ("k", "float", 2.0, "(0, oo)")
 
 
+K = sp.Symbol("k", integer=True)
+
+
+def _indexed(name: str, *indices: str) -> sp.Indexed:
+    return sp.IndexedBase(name)[tuple(sp.Symbol(i, integer=True) for i in indices)]
+
+
+def _product_sum(name: str, *indices: str) -> sp.Sum:
+    """Sum over k of X[i, k] times another tensor, which leaves i and the other's index."""
+    return sp.Sum(_indexed("X", "i", "k") * _indexed(name, *indices), (K, 0, N - 1))
+
+
 @pytest.mark.parametrize(
     ("formula", "message"),
     [
@@ -236,6 +264,11 @@ def test_assumptions_are_domains_and_kinds() -> None:
         (lambda: sp.IndexedBase("v")[0] * X, "single and shifted elements are not"),
         (lambda: sp.Sum(sp.IndexedBase("v")[N], (N, 1, BETA)), "an index runs over a whole dimension"),
         (lambda: sp.MatrixSymbol("A", 3, 3) + sp.Identity(3), "a unit matrix whose size is a symbol"),
+        (lambda: sp.exp(sp.MatrixSymbol("A", 3, 3)), "exp of a matrix is none of its elements"),
+        (lambda: sp.Symbol("c", complex=True) * X, "is not real"),
+        (lambda: _indexed("v", "i", "k") / sp.Sum(_indexed("v", "i", "k"), (K, 0, N - 1)), "different indices meet"),
+        (lambda: _product_sum("w", "k", "j") + _indexed("v", "j", "i"), "different indices meet"),
+        (lambda: sp.Product(_indexed("v", "k"), (K, 1, N - 1)), "an index runs over a whole dimension"),
         (lambda: sp.Float("1e400") * X, "beyond every floating-point number"),
         (lambda: "I * x_", "unknown name 'I'; SymPy's is the imaginary unit"),
         (lambda: "x_ + nan", "unknown name 'nan'; SymPy's is no number"),
@@ -312,6 +345,18 @@ def test_matrices_and_sums_over_indices_are_tensor_operations() -> None:
     torch.testing.assert_close(squares(left[0]), torch.linalg.vector_norm(left[0]))
 
 
+def test_products_and_nested_sums_over_indices_are_those_of_the_dimensions() -> None:
+    m, n, i, j = sp.symbols("m n i j", integer=True)
+    x = sp.IndexedBase("X")
+    values = torch.rand(3, 4)
+    rows = symgrad.op("rows_of_ways", y=sp.Product(1 - x[i, j], (j, 0, m - 1)))
+    torch.testing.assert_close(rows(values), (1 - values).prod(-1))
+    every = symgrad.op("every_of_ways", y=sp.Product(x[i, j], (j, 0, m - 1), (i, 0, n - 1)))
+    torch.testing.assert_close(every(values), values.prod())
+    nested = symgrad.op("nested_of_ways", y=sp.Sum(sp.log(sp.Sum(sp.exp(x[i, j]), (j, 0, m - 1))), (i, 0, n - 1)))
+    torch.testing.assert_close(nested(values), values.logsumexp(-1).sum())
+
+
 def test_unit_matrices_elements_and_ranged_indices_have_words() -> None:
     n = sp.Symbol("n", integer=True)
     a, lam = sp.MatrixSymbol("A", n, n), sp.Symbol("lam", positive=True)
@@ -325,14 +370,19 @@ def test_unit_matrices_elements_and_ranged_indices_have_words() -> None:
     torch.testing.assert_close(total(left[0]), (left[0] ** 2).sum())
 
 
-def test_what_needs_no_sympy_leaves_it_out(tmp_path: Path) -> None:
+def test_what_needs_no_sympy_and_no_processes_leaves_them_out(tmp_path: Path) -> None:
     (tmp_path / "double.yaml").write_text("op: doubled_once\ntensors: {x: }\noutputs: {y: 2 * x}\n")
     code = (
         "import sys; from symgrad.cli import main\n"
         "try: main(sys.argv[1:])\n"
         "except SystemExit: pass\n"
-        "assert 'sympy' not in sys.modules, 'SymPy was imported'"
+        "imported = {'sympy', 'concurrent.futures'} & set(sys.modules); assert not imported, imported"
     )
     spec, out = str(tmp_path / "double.yaml"), str(tmp_path / "out")
-    for arguments in (["--help"], ["gen", spec, "-o", out, "-j", "1"], ["gen", spec, "-o", out, "-j", "1"]):
+    for arguments in (
+        ["--help"],
+        ["prove", spec],
+        ["gen", spec, "-o", out, "-j", "1"],
+        ["gen", spec, "-o", out, "-j", "1"],
+    ):
         subprocess.run([sys.executable, "-c", code, *arguments], check=True, capture_output=True, cwd=tmp_path)

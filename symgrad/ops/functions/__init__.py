@@ -17,6 +17,7 @@ from symgrad.ops.functions import (
     bessel,
     exponential,
     kinks,
+    lacking,
     special,
     spellings,
     trigonometric,
@@ -27,8 +28,8 @@ from symgrad.ops.functions.row import Function
 __all__ = ["BY_AUTOGRAD", "FUNCTIONS", "SPELLINGS", "Function", "call", "extremum", "extremum_with_zero"]
 
 _ROWS = (
-    *(*exponential.ROWS, *trigonometric.ROWS, *special.ROWS, *bessel.ROWS, *kinks.ROWS),
-    *(*spellings.ROWS, *activations.ROWS, *vocabulary.ROWS),
+    *(*exponential.ROWS, *trigonometric.ROWS, *special.ROWS, *bessel.ROWS, *lacking.ROWS),
+    *(*kinks.ROWS, *spellings.ROWS, *activations.ROWS, *vocabulary.ROWS),
 )
 
 FUNCTIONS: dict[str, Function] = {row.name: row for row in _ROWS}

@@ -1,8 +1,7 @@
-"""Bessel functions of orders 0 and 1, other functions of torch.special, and three that torch lacks.
+"""Bessel functions of orders 0 and 1, and other functions of torch.special.
 
-The last are spelled by `targets/torch/runtime/_special.py`. Where torch has no derivative of its function,
-`by_autograd` spells it with derivatives up to the third order attached, for the composite that generated tests compare
-with.
+Where torch has no derivative of its function, `by_autograd` spells it with derivatives up to the third order attached,
+for the composite that generated tests compare with; `targets/torch/runtime/_special.py` has these spellings.
 """
 
 from __future__ import annotations
@@ -239,51 +238,6 @@ def _ndtri(x: Any) -> Any:
     return +result
 
 
-def _lambertw(name: str, branch: int, **own: Any) -> Function:
-    def partial(x: Expr) -> Expr:
-        w = make(name, x)
-        return make("exp", -w) / (1 + w)
-
-    return Function(
-        name,
-        ("x",),
-        torch=f"_special.{name}({{0}})",
-        python=_python(f"_special.{name}"),
-        partials=lambda x: (partial(x),),
-        cost=150.0,
-        in_sympy=lambda sympy, x: sympy.LambertW(x, branch),
-        by_autograd=f"_special.{name}_by_autograd({{0}})",
-        of_floats=True,
-        **own,
-    )
-
-
-def _branch(x: Expr, k: Expr = ZERO) -> Expr:
-    names = {ZERO: "lambertw", ex.MINUS_ONE: "lambertw_lower"}
-    if k not in names:
-        raise ValueError("the real branches of Lambert's W are 0 and -1")
-    return make(names[k], x)
-
-
-_FAR_DAWSON = 8
-
-
-def _dawson_partial(x: Expr) -> Expr:
-    """1 - 2*x*D(x), by its asymptotic series where that cancels."""
-    over = ex.HALF / (x * x)
-    total: Expr = ONE
-    for k in range(14, 1, -1):
-        total = 1 + (2 * k - 1) * over * total
-    near = 1 - 2 * x * make("dawson", x)
-    return where(compare("lt", make("abs", x), _FAR_DAWSON), near, -over * total)
-
-
-def _zeta(s: Any, q: Any) -> Any:
-    if s == 1 or (s > 1 and q == 0):
-        return mp.inf
-    return mp.zeta(s, q) if s > 1 and q > 0 else mp.nan
-
-
 ROWS = (
     _first("j", 0, lambda x: -make("bessel_j1", x)),
     _first("j", 1, _j1_partial),
@@ -318,7 +272,7 @@ ROWS = (
         python="float(torch.special.zeta(torch.tensor({0}, dtype=torch.float64), torch.tensor({1}, "
         "dtype=torch.float64)))",
         partials=lambda s, q: (ZERO, -s * make("zeta", s + 1, q)),
-        meaning=_zeta,
+        meaning=real.zeta,
         cost=60.0,
         domain=(0, math.inf),
         sample=(1.3, 4),
@@ -343,49 +297,6 @@ ROWS = (
         safe=HALF.number,
         opened=lambda x: sqrt(2) * make("erfinv", 2 * x - 1),
         in_half=False,
-        of_floats=True,
-    ),
-    _lambertw(
-        "lambertw",
-        0,
-        meaning=real.lambertw,
-        domain=(-math.exp(-1), math.inf),
-        sample=(-0.3, 6),
-        safe=Fraction(0),
-    ),
-    _lambertw(
-        "lambertw_lower",
-        -1,
-        meaning=real.lambertw_lower,
-        domain=(-math.exp(-1), 0),
-        sample=(-0.36, -0.01),
-        safe=Fraction(-1, 5),
-    ),
-    Function("LambertW", ("x", "k"), definition=_branch, sympy="LambertW"),
-    Function(
-        "dawson",
-        ("x",),
-        torch="_special.dawson({0})",
-        python=_python("_special.dawson"),
-        partials=lambda x: (_dawson_partial(x),),
-        meaning=real.dawson,
-        cost=100.0,
-        safe=Fraction(0),
-        in_sympy=lambda sympy, x: sympy.sqrt(sympy.pi) / 2 * sympy.exp(-(x**2)) * sympy.erfi(x),
-        by_autograd="_special.dawson_by_autograd({0})",
-        of_floats=True,
-    ),
-    Function(
-        "erfi",
-        ("x",),
-        torch="_special.erfi({0})",
-        python=_python("_special.erfi"),
-        partials=lambda x: (2 / sqrt(PI) * make("exp", x**2),),
-        meaning=real.erfi,
-        cost=100.0,
-        safe=Fraction(0),
-        sympy="erfi",
-        by_autograd="_special.erfi_by_autograd({0})",
         of_floats=True,
     ),
 )

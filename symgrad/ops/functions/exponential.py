@@ -163,6 +163,7 @@ ROWS = (
         sample=(0.1, 3),
         safe=Fraction(1),
         opened=lambda x, y: x * make("log", y),
+        in_half=False,
     ),
     Function(
         "xlog1py",
@@ -176,5 +177,6 @@ ROWS = (
         sample=(-0.9, 3),
         safe=Fraction(0),
         opened=lambda x, y: x * make("log", 1 + y),
+        in_half=False,
     ),
 )

@@ -135,6 +135,7 @@ ROWS = (
         cost=2.0,
         saves="d",
         sympy="Mod",
+        in_half=False,
     ),
     Function(  # with the sign of x, as C has it
         "fmod",
@@ -147,6 +148,7 @@ ROWS = (
         cost=2.0,
         saves="d",
         opened=lambda a, b: a - b * make("sign", a / b) * make("floor", make("abs", a / b)),
+        in_half=False,
     ),
     Function(
         "relu",

@@ -326,6 +326,17 @@ def bessely(order: int, x: Any) -> Any:
     return +result
 
 
+def zeta(s: Any, q: Any) -> Any:
+    """Hurwitz's zeta function for s > 1 and positive q: its leading term where nothing else is felt of it."""
+    if s == 1 or (s > 1 and q == 0):
+        return mp.inf
+    if not s > 1 or not q > 0:
+        return mp.nan
+    if q > _HUGE:
+        return mp.mpf(0) if mp.isinf(q) or mp.isinf(s) else power(q, 1 - s) / (s - 1)
+    return power(q, -s) if s > LARGEST else mp.zeta(s, q)
+
+
 def lambertw(x: Any) -> Any:
     """The principal branch."""
     return mp.lambertw(x) if x >= -mp.exp(-1) else mp.nan
@@ -349,3 +360,14 @@ def dawson(x: Any) -> Any:
     with mp.extraprec(2 * max(0, int(mp.mag(x))) + 10 if x else 0):
         result = mp.sqrt(mp.pi) / 2 * mp.exp(-x * x) * mp.erfi(x)
     return +result
+
+
+def airy(order: int) -> Callable[[Any], Any]:
+    """Airy's function Ai, or its derivative of order 1, which swings ever wider to the left."""
+
+    def value(x: Any) -> Any:
+        if x < -_HUGE:
+            return mp.nan if order or mp.isfinite(x) else mp.mpf(0)
+        return mp.mpf(0) if x > _HUGE else mp.airyai(x, derivative=order)
+
+    return value

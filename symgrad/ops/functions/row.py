@@ -39,7 +39,7 @@ class Function:
         in_sympy: from the module sympy and arguments to SymPy's expression, where neither of these can say it.
         by_autograd: spelling in torch that autograd differentiates, where torch's own function has no derivative.
         orders: how many first arguments are orders, with no derivative: numbers and hyperparameters, no tensors.
-        in_half: whether torch has it for half precision on every device.
+        in_half: whether torch has it for half precision on every device, and rounds nothing there but the result.
     """
 
     name: str

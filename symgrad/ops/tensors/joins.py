@@ -1,7 +1,8 @@
 """Slices, what is joined of several, and elements in another order: linear operations that move elements.
 
 The transposed of a slice puts it into zeros; that of a join is its slices. Bounds are whole numbers, and parts are
-equal ones, so that the sizes of results are known where those of operands are.
+equal ones, so that the sizes of results are known where those of operands are; bounds that hyperparameters give are
+operands.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from itertools import pairwise
 from typing import Any
 
 from symgrad.ir.expr import ONE, ZERO, Expr, add, make, split_coefficient
+from symgrad.ir.traversal import topological
 from symgrad.ir.truth import compare, where
 from symgrad.ops.tensors import sizes
 from symgrad.ops.tensors.extent import Dim, Extent, ShapeConflict, extent, positions, same, unknown
@@ -46,9 +48,41 @@ def place_of(dim: Any, x: Expr, what: str) -> int:
 def slice_of(x: Expr, dim: int, start: int | None, stop: int | None, step: int = 1) -> Expr:
     """`x[start:stop:step]` along a dimension, as Python has it. Raises ShapeConflict beyond a known size."""
     start = start or 0
-    if step == 1 and start == 0 and stop is None:
+    if step == 1 and start == 0 and (stop is None or stop == _length(extent(x), dim)):
         return x
     return make("slice", x, dim=dim, start=start, stop=stop, step=step)
+
+
+def between(x: Expr, dim: int, start: Expr, stop: Expr | None) -> Expr:
+    """`x[start:stop]` along a dimension, from bounds that only a call knows."""
+    return make("between", x, start, make("count", x, dim=(dim,)) if stop is None else stop, dim=dim)
+
+
+def _between_size(node: Expr, operands: tuple[Extent, ...]) -> Extent:
+    of = operands[0]
+    places = positions(node["dim"], of, "a slice")
+    if places is None or not of.dims:
+        if of.exact:
+            raise ShapeConflict("a tensor without dimensions has no slices")
+        return unknown(node)
+    size = of.dims[places[0]]
+    bounds = [_bound(number, size) for number in node.args[1:]]
+    if any(bound is None for bound in bounds):
+        return _resized(of, places[0], ("slice", size, *node.args[1:]))
+    first, last = (bound for bound in bounds if bound is not None)
+    if all(isinstance(n, int) for n in (first, last, size)) and not 0 <= first <= last <= size:  # type: ignore[operator]
+        raise ShapeConflict(f"a dimension of size {size} has no slice {node.args[1]}:{node.args[2]}")
+    return _resized(of, places[0], sizes.less(last, first))
+
+
+def _bound(number: Expr, size: Dim) -> Dim | None:
+    """A bound counted from the start; None where it may count from the end or not."""
+    signs = {(split_coefficient(term)[0] < 0) for term in (number.args if number.op == "add" else (number,))}
+    counted = any(n.op == "count" for n in topological(number))
+    if len(signs) > 1 and not counted:
+        return None
+    bound = sizes.number_of(number)
+    return sizes.total([size, bound]) if signs == {True} and not counted else bound
 
 
 def select(x: Expr, dim: int, index: int) -> Expr:
@@ -319,6 +353,29 @@ def _padded(node: Expr, operands: tuple[Extent, ...]) -> Extent:
     return Extent(tuple(dims), of.lead)
 
 
+# ------------------------------------------------------------------------------------------------ differences
+def _diff_vjp(node: Expr, g: Expr) -> tuple[Expr]:
+    """The cotangent among zeros, of which each element goes to the next one, and its negative to itself."""
+    dim, order = node["dim"], node["n"]
+    pulled = make("slice_back", g, node.args[0], dim=dim, start=0, stop=-order, step=1)
+    for _ in range(order):
+        pulled = make("shifted", pulled, dim=dim, step=1) - pulled
+    return (pulled,)
+
+
+def _diffed(node: Expr, operands: tuple[Extent, ...]) -> Extent:
+    (of,) = operands
+    places = positions(node["dim"], of, "diff")
+    if places is None or not of.dims:
+        if of.exact:
+            raise ShapeConflict("a tensor without dimensions has no differences")
+        return unknown(node)
+    size = sizes.plus(of.dims[places[0]], -node["n"])
+    if isinstance(size, int) and size < 0:
+        raise ShapeConflict(f"differences of order {node['n']} along dimension {node['dim']} of {of}")
+    return _resized(of, places[0], size)
+
+
 # ------------------------------------------------------------------------------------------------ rows
 _SLICE = (
     DIM,
@@ -384,6 +441,17 @@ ROWS = (
         definition=pad,
         **_MOVES,
     ),
+    TensorOp(
+        "diff",
+        attributes=(Attribute("n", "int", 1, least=1, fixed=True), Attribute("dim", "dim", -1, fixed=True)),
+        torch="torch.diff({0}, {attributes})",
+        vjp=_diff_vjp,
+        jvp=_again,
+        extent=_diffed,
+        linear=True,
+        whole=True,
+        rounds_inside=True,
+    ),
 )
 
 INTERNAL = (
@@ -403,6 +471,28 @@ INTERNAL = (
         attributes=_SLICE,
         torch="rt.slice_back({0}, {shape1}, {dim}, {start}, {stop}, {step})",
         vjp=lambda node, g: (make("slice", g, **dict(node.attrs)), None),
+        **_PUTS,
+    ),
+    TensorOp(
+        "between",
+        operands=("input", "start", "stop"),
+        attributes=(DIM,),
+        numbers=frozenset({1, 2}),
+        torch="rt.between({0}, {1}, {2}, {dim})",
+        vjp=lambda node, g: (make("between_back", g, node.args[0], *node.args[1:], dim=node["dim"]), None, None),
+        extent=_between_size,
+        cost=0.0,
+        same=True,
+        view=True,
+        **_MOVES,
+    ),
+    TensorOp(
+        "between_back",
+        operands=("input", "like", "start", "stop"),
+        attributes=(DIM,),
+        numbers=frozenset({2, 3}),
+        torch="rt.between_back({0}, {shape1}, {2}, {3}, {dim})",
+        vjp=lambda node, g: (make("between", g, *node.args[2:], dim=node["dim"]), None, None, None),
         **_PUTS,
     ),
     TensorOp(

@@ -120,7 +120,7 @@ def number_of(value: Expr) -> Dim:
     if value.op == "mul":
         numbers = [a.number for a in value.args if a.number is not None]
         parts = [a for a in value.args if a.number is None]
-        if all(n.denominator == 1 for n in numbers):
+        if all(n.denominator == 1 and n > 0 for n in numbers):
             return product([number_of(a) for a in value.args])
         if len(numbers) == 1 and all(a.op != "pow" for a in parts):
             return _times(product([number_of(a) for a in parts]), numbers[0])

@@ -69,7 +69,8 @@ class Printer(Arithmetic):
             return code("{1} if {0} else {2}", self(condition), *branches)
         plain = node.is_boolean or is_integer(node)
         branches = [self(a) if plain else self._as_float(a) for a in (then, otherwise)]
-        return self._of_arrays("where", self(condition), *branches)
+        own = self._spelling.functions if plain or (is_number(then) and is_number(otherwise)) else self._functions
+        return code(own["where"], self(condition), *branches)
 
     def _of_arrays(self, function: str, *arguments: Code) -> Code:
         """A call of a function of the module of arrays."""

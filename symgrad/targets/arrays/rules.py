@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from symgrad.compiler.operation import Variant
@@ -18,6 +18,7 @@ from symgrad.lower.program import Assign, Do, Program, Return, Statement, reads
 from symgrad.lower.python import lines
 from symgrad.ops.tensors import TENSOR_OPS, data_arguments
 from symgrad.parse.formula import formula
+from symgrad.plan.saving import read_by
 from symgrad.targets.arrays.layout import Layout
 from symgrad.targets.arrays.schedule import Target, statements
 
@@ -26,7 +27,10 @@ __all__ = ["Rule", "described", "is_light", "pulled", "pushed"]
 
 @dataclass(frozen=True)
 class Rule:
-    """A function of primals, outputs, and tangents or cotangents: what it is called, what it reads, and its body."""
+    """A function of primals, outputs, and tangents or cotangents: what it is called, what it reads, and its body.
+
+    `primals` and `outputs` are those whose data it reads, and not their shape alone.
+    """
 
     name: str
     parameters: tuple[str, ...]
@@ -50,7 +54,10 @@ def pushed(layout: Layout, cut: Callable[[Variant], Sequence[Expr]], keep: Calla
 def pulled(layout: Layout) -> Rule:
     """The rule by gradients: for each tensor one, or None."""
     program = branches(layout.operation.derivative_body, lambda v: _gradients(layout, v), layout.condition)
-    return _rule(layout, "gradients", [f"grad_{o.name}" for o in layout.spec.outputs], program)
+    rule = _rule(layout, "gradients", [f"grad_{o.name}" for o in layout.spec.outputs], program)
+    data = {name for v in layout.variants for name in _data_read(_forms(layout, v), _known(layout, v))}
+    primals, outputs = (tuple(n for n in names if n in data) for names in (rule.primals, rule.outputs))
+    return replace(rule, primals=primals, outputs=outputs)
 
 
 def _rule(layout: Layout, name: str, given: Sequence[str], program: Program) -> Rule:
@@ -110,14 +117,10 @@ def _appended(terms: str, value: Code) -> Statement:
 
 def _gradients(layout: Layout, variant: Variant) -> Program:
     """The gradients of all tensors, in shapes and dtypes of the arithmetic."""
-    found = {t: ex.add(*variant.gradients_of(t)) for t in layout.differentiable}
-    forms = [g for g in found.values() if g is not ex.ZERO]
-    cotangents = {s: f"grad_{o}" for o, f in variant.formulas.items() for s in (cotangent(o), cotangent(o, f))}
-    known: dict[Expr, str | Code] = {**layout.symbols(variant), **cotangents}
-    known |= _outputs_read(layout, variant, [s.value for s in variant.plan.base], forms)
+    found, known = _forms(layout, variant), _known(layout, variant)
     scope = layout.scope(known, variant)
-    read = _read(forms, frozenset(known))
-    floats = [*_floats(layout, variant, read, known), *dict.fromkeys(n for s, n in cotangents.items() if s in read)]
+    read, cotangents = _data_read(found, known), {f"grad_{o}" for o in variant.formulas}
+    floats = [name for name in read if name in cotangents or name in _floats_of(layout, variant)]
     targets, results = list[Target](), list[Code | str]()
     for t in layout.spec.tensors:
         form = found.get(t.name, ex.ZERO)
@@ -133,6 +136,25 @@ def _gradients(layout: Layout, variant: Variant) -> Program:
         *statements(targets, scope, lambda names: layout.printer(names, differentiated=True)),
         Return(tuple_of(results)),
     )
+
+
+def _forms(layout: Layout, variant: Variant) -> dict[str, Expr]:
+    """The gradient of each tensor that has one."""
+    found = {t: ex.add(*variant.gradients_of(t)) for t in layout.differentiable}
+    return {t: form for t, form in found.items() if form is not ex.ZERO}
+
+
+def _known(layout: Layout, variant: Variant) -> dict[Expr, str | Code]:
+    """The names of what a rule by gradients has: arguments, cotangents, and outputs that are kept."""
+    cotangents = {s: f"grad_{o}" for o, f in variant.formulas.items() for s in (cotangent(o), cotangent(o, f))}
+    forms, kept = [*_forms(layout, variant).values()], [s.value for s in variant.plan.base]
+    return {**layout.symbols(variant), **cotangents, **_outputs_read(layout, variant, kept, forms)}
+
+
+def _data_read(forms: Mapping[str, Expr], known: Mapping[Expr, str | Code]) -> list[str]:
+    """The names of the values whose data the forms read, and not their shapes alone."""
+    read = read_by([*forms.values()], frozenset(known))
+    return list(dict.fromkeys(name for value, name in known.items() if value in read and isinstance(name, str)))
 
 
 def _widened(layout: Layout, variant: Variant, names: Sequence[str]) -> Statement:
@@ -186,6 +208,11 @@ def _read(forms: Sequence[Expr], leaves: frozenset[Expr]) -> frozenset[Expr]:
 
 def _floats(layout: Layout, variant: Variant, read: frozenset[Expr], known: Mapping[Expr, str | Code]) -> list[str]:
     """The names of the inputs and outputs of floats among the values that are read."""
-    floats = {*layout.floats(variant), *(layout.outputs[o] for o, f in variant.formulas.items() if layout.promoted(f))}
+    floats = _floats_of(layout, variant)
     there = dict.fromkeys(n for v, n in known.items() if v in read and isinstance(n, str))
     return [name for name in there if name in floats]
+
+
+def _floats_of(layout: Layout, variant: Variant) -> set[str]:
+    """The names of the inputs and outputs of floats."""
+    return {*layout.floats(variant), *(layout.outputs[o] for o, f in variant.formulas.items() if layout.promoted(f))}

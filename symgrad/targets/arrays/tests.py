@@ -19,12 +19,21 @@ from symgrad.targets.constants import constant_value
 from symgrad.targets.literals import literal, tuple_of
 from symgrad.targets.torch.docs import summary
 from symgrad.targets.torch.layout import Layout as Samples
-from symgrad.targets.torch.samples import large_shapes, refused, sampled_range, settings, shapes
+from symgrad.targets.torch.samples import (
+    Shapes,
+    accepted,
+    in_sizes,
+    large_shapes,
+    refused,
+    sampled_range,
+    settings,
+    shapes,
+)
 
 __all__ = ["facts"]
 
 _MOST_CASES = 4
-_LARGE = ((16, 17),)
+_LARGE = (16, 17)
 
 
 def facts(layout: Layout) -> dict[str, Any]:
@@ -32,26 +41,24 @@ def facts(layout: Layout) -> dict[str, Any]:
     spec, samples = layout.spec, Samples(layout.operation)
     rules = {t: _rule(layout, t, form) for t, form in layout.operation.program.gradients.items()}
     composite = branches(layout.operation.body, lambda variant: _composite(layout, variant), layout.condition)
+    keywords, taken = _keywords(layout)
     empty = shapes(samples)[1]
     found: dict[str, Any] = {
         "op": spec.op,
         "class_name": "".join(part[:1].upper() + part[1:] for part in spec.op.split("_")),
         "summary": summary(samples),
-        "signature": ", ".join([*layout.tensors, *(f"*, {', '.join(layout.values)}" for _ in layout.values[:1])]),
-        "composite": lines(composite),
+        "signature": ", ".join([*layout.tensors, *keywords]),
+        "composite": [*taken, *lines(composite)],
         "inputs": [_input(layout, samples, t.name) for t in spec.tensors],
         "cases": [f"({_mapping(layout, values)}, {literal(sizes)})" for values, sizes in _cases(samples)],
-        "rules": [(tensor, lines(rule)) for tensor, rule in rules.items()],
-        "rule_arguments": ", ".join(
-            [*layout.tensors, *(f"grad_{o.name}" for o in spec.outputs)]
-            + [f"*, {', '.join(layout.values)}" for _ in layout.values[:1]]
-        ),
+        "rules": [(tensor, [*taken, *lines(rule)]) for tensor, rule in rules.items()],
+        "rule_arguments": ", ".join([*layout.tensors, *(f"grad_{o.name}" for o in spec.outputs), *keywords]),
         "linear": layout.is_linear,
         "smooth": tuple_of(
             [str(o.grad and layout.promoted(layout.variants[0].formulas[o.name]) is not None) for o in spec.outputs]
         ),
         "refused": [f"({literal(name)}, {value}, {error})" for name, value, error in refused(spec)],
-        "large": [literal(s) for s in large_shapes(samples)[:1] or (_LARGE * len(spec.tensors),) * bool(empty)],
+        "large": [literal(s) for s in large_shapes(samples)[:1] or (_large(samples) if empty else [])],
         "empty": [literal(s) for s in empty[:1]],
         "golden": list(golden(layout)),
         "call_signature": signature(layout, "Any"),
@@ -59,6 +66,14 @@ def facts(layout: Layout) -> dict[str, Any]:
     found["imported"] = reads(composite).union(*map(reads, rules.values()), *(words(v) for _, v, _ in refused(spec)))
     found["constants"] = [(name, constant_value(node)) for node, name in layout.constants.items()]
     return found
+
+
+def _keywords(layout: Layout) -> tuple[list[str], list[str]]:
+    """How a function takes the hyperparameters, and the lines that name those whose own names mean something else."""
+    pairs = list(zip(layout.hyperparameters, layout.values, strict=True))
+    own = [name for name, local in pairs if name == local]
+    others = [f"{local} = others[{literal(name)}]" for name, local in pairs if name != local]
+    return [*(["*", *own] if own else []), *(["**others"] if others else [])], others
 
 
 def _composite(layout: Layout, variant: Variant) -> Program:
@@ -99,6 +114,14 @@ def _cases(samples: Samples) -> list[tuple[Any, Any]]:
     chosen = [(values[k % len(values)], sizes[k % len(sizes)]) for k in range(count)]
     chosen += [(values[0], s) for s in absent]
     return list({repr(c): c for c in chosen}.values())
+
+
+def _large(samples: Samples) -> list[Shapes]:
+    """Shapes of many elements where nothing is declared, if the others fit to them."""
+    tensors = samples.spec.tensors
+    own = in_sizes(samples.spec, {})
+    found = tuple(_LARGE if t.shape is None else size for t, size in zip(tensors, own, strict=True))
+    return [found] if _LARGE in found and accepted(samples)(found) else []
 
 
 def _mapping(layout: Layout, values: Any) -> str:

@@ -11,8 +11,8 @@ from symgrad.targets.fused.model import Kernel
 __all__ = ["CPP"]
 
 
-def _has(kernel: Kernel) -> bool:
-    return True
+def _lacks(kernel: Kernel) -> str:
+    return ""
 
 
-CPP = Language("C++", ".cpp", "Library", can_spell, _has, render_source, shared_files, "//\n")
+CPP = Language("C++", ".cpp", "Library", can_spell, _lacks, render_source, shared_files, "//\n")

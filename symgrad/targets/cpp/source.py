@@ -10,6 +10,7 @@ from typing import Any
 
 from symgrad.accuracy.machine import machine
 from symgrad.ir.expr import Expr
+from symgrad.ir.traversal import topological
 from symgrad.lower.clike import clike_lines
 from symgrad.lower.code import Code, chained, code
 from symgrad.lower.naming import Names
@@ -21,6 +22,8 @@ from symgrad.targets.cpp.printer import CppPrinter
 from symgrad.targets.cpp.shared import reserved
 from symgrad.targets.fused import rows
 from symgrad.targets.fused.model import Kernel
+from symgrad.targets.fused.picks import known_before
+from symgrad.targets.fused.terms import PICKS, PLACE
 from symgrad.targets.fused.writing import name_values
 from symgrad.targets.torch.docs import module_docstring, summary
 from symgrad.targets.torch.layout import Layout
@@ -34,6 +37,21 @@ class Stage:
 
     reduce: tuple[str, ...]
     settle: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Picks:
+    """What is known of a row before it is read: how many whole numbers, places and elements that are picked there.
+
+    `locate` computes the places from the numbers, `picked` are the operand and the place of each element; `numbered`:
+    formulas read the place of each element, after the operands.
+    """
+
+    whole: int
+    places: int
+    locate: tuple[str, ...]
+    picked: tuple[tuple[int, int], ...]
+    numbered: bool
 
 
 @dataclass(frozen=True)
@@ -54,6 +72,7 @@ class Written:
     stored: int
     totals: int
     means: int
+    sums: int
     rows: int
     wide: bool
     by_row: bool
@@ -63,6 +82,7 @@ class Written:
     numbers: tuple[str, ...]
     entry: str
     part: int
+    picks: Picks | None
 
     @property
     def parameters(self) -> str:
@@ -113,6 +133,7 @@ class _Writer:
         self.names = Names(reserved())
         self.given: list[str] = []
         self.numbers: list[str] = []
+        self.placed = ""  # the place of each element in its row
 
     def write(self) -> Written:
         """The pass as source."""
@@ -123,6 +144,10 @@ class _Writer:
             local = self.names.fresh(operand.leaf.name.partition("[")[0])
             self.given.append(local)
             known[operand.leaf] = code("{0} != 0", local) if operand.leaf.is_boolean else local
+        if any(PLACE in r.value.symbols for r in kernel.results):
+            self.placed = self.names.fresh("place")
+            known[PLACE] = self.placed
+        whole = [self.names.fresh(o.leaf.name.partition("[")[0]) for o in kernel.whole]
         statistics = [self.names.fresh(f"known{k}") for k, _ in enumerate(kernel.known)]
         keeps = [self.names.fresh(f"kept{k}") for k, _ in enumerate(kernel.keeps)]
         for symbol in kernel.numbers:
@@ -132,7 +157,8 @@ class _Writer:
         found = rows.stages(roots, kernel.reductions)
         reductions = [n for stage in found for n in stage.reductions]
         slots = len(reductions) + sum(len(stage.settled) for stage in found)
-        known |= {n: code("row[{0}]", k) for k, n in enumerate(kernel.reductions, slots)}
+        before = (*kernel.reductions, *self._before(roots))
+        known |= {n: code("row[{0}]", k) for k, n in enumerate(before, slots)}
         held = [v for v in rows.compared(roots) if v not in known]  # an operand is what it is wherever it is read
         stages, kinds, stage_of, held_in = self._stages(found, known, held)
         places = [code("result[{0}]", k) for k in range(len(written))]
@@ -148,22 +174,24 @@ class _Writer:
             stages=stages,
             kinds=kinds,
             stage_of=stage_of,
-            slots=slots + len(kernel.known),
+            slots=slots + len(before),
             known=len(kernel.known),
             held=held_in,
             keeps=_bits(n in kernel.keeps for n in reductions),
             stored=_bits(r.place is None and not (r.total or r.reduced or r.row) for r in kernel.results),
             totals=_bits(bool(r.total) for r in kernel.results),
+            sums=_bits(r.leaf is not None for r in kernel.results),
             means=_bits(r.total == "mean" for r in kernel.results),
             rows=_bits(bool(r.row) for r in kernel.results),
             wide=kernel.wide,
             by_row=kernel.by_row,
             subsets=kernel.subsets,
-            given=(*self.given, *statistics),
+            given=(*self.given, *statistics, *whole),
             written=(*written, *keeps),
             numbers=tuple(self.numbers),
             entry=kernel.name,
             part=kernel.part,
+            picks=self._picks(roots, known) if kernel.placed or kernel.whole else None,
         )
 
     # ------------------------------------------------------------------------------------------ rows
@@ -183,7 +211,7 @@ class _Writer:
             members = stage.reductions
             collected = [code("partial[{0}]", slots[n]) for n in members]
             later = [v for n in members for v in n.args if v in held and v not in known]
-            own = {v: code("given[{0}]", len(self.given) + held.index(v)) for v in later}
+            own = {v: code("given[{0}]", len(self.given) + bool(self.placed) + held.index(v)) for v in later}
             combined = [_COMBINED[n.op] for n in members]
             program = self._statements([n.args[0] for n in members], collected, known, combined, own)
             known |= own
@@ -200,10 +228,25 @@ class _Writer:
             tuple(held_in[v] for v in held),
         )
 
+    def _before(self, roots: Sequence[Expr]) -> tuple[Expr, ...]:
+        """What is known of a row before it is read, in the order of its slots."""
+        picked = known_before(topological(*roots, leaves=self.kernel.reductions))
+        return (*(o.leaf for o in self.kernel.whole), *(n for n in picked if n.op in PICKS))
+
+    def _picks(self, roots: Sequence[Expr], known: Mapping[Expr, str | Code]) -> Picks:
+        before = self._before(roots)
+        places = [n for n in before if n.op == "row_place"]
+        elements = [n for n in before if n.op == "row_at"]
+        operands = [o.leaf for o in self.kernel.operands]
+        slots = [known[n] for n in places]
+        located = self._statements([n.args[0] for n in places], [s for s in slots if not isinstance(s, str)], known)
+        picked = tuple((operands.index(n.args[0]), places.index(n.args[1])) for n in elements)
+        return Picks(len(self.kernel.whole), len(places), self._unpacked(located), picked, bool(self.placed))
+
     def _unpacked(self, program: Program) -> tuple[str, ...]:
         """The lines of a program, after the declarations of the operands and numbers that it reads."""
         read = reads(program)
-        given = [(g, code("given[{0}]", k)) for k, g in enumerate(self.given) if g in read]
+        given = [(g, code("given[{0}]", k)) for k, g in enumerate((*self.given, self.placed)) if g in read]
         numbers = [(n, code("number[{0}]", k)) for k, n in enumerate(self.numbers) if n in read]
         declared = [Declare(kind, tuple(own)) for kind, own in (("V", given), ("double", numbers)) if own]
         return tuple(clike_lines((*declared, *program)))

@@ -40,6 +40,8 @@ SPELLINGS = {
     "polygamma": Spelling("trigamma({1})", "trigamma_of({1})"),  # of order 1
     "atan2": Spelling("atan2({0}, {1})", "std.atan2({0}, {1})"),
     "hypot": Spelling("hypot({0}, {1})", "std.hypot({0}, {1})"),
+    "fmod": Spelling("fmod({0}, {1})", "std.fmod({0}, {1})"),
+    "remainder": Spelling("remainder({0}, {1})"),
     "logaddexp": Spelling("logaddexp({0}, {1})"),
     "xlogy": Spelling("xlogy({0}, {1})"),
     "xlog1py": Spelling("xlog1py({0}, {1})"),
@@ -56,6 +58,8 @@ SPELLINGS = {
     "row_sum": Spelling(""),
     "row_max": Spelling(""),
     "row_min": Spelling(""),
+    "row_place": Spelling(""),
+    "row_at": Spelling(""),
 }
 
 

@@ -10,14 +10,17 @@ from symgrad.accuracy.cost import cost
 from symgrad.accuracy.machine import machine
 from symgrad.compiler.operation import Variant
 from symgrad.compiler.second import NOT_ASKED
+from symgrad.ir.expr import symbol
 from symgrad.ir.traversal import topological
-from symgrad.lower.code import constant
+from symgrad.lower.code import constant, source
 from symgrad.lower.conditionals import branches
+from symgrad.lower.naming import Names
 from symgrad.lower.program import Program, Return
-from symgrad.targets.fused.elements import ROW_OPS, is_count
 from symgrad.targets.fused.kernels import kernels
 from symgrad.targets.fused.language import Language
 from symgrad.targets.fused.model import Kernel, Kernels, Result
+from symgrad.targets.fused.terms import ROW_OPS, is_count
+from symgrad.targets.fused.totals import is_finished
 from symgrad.targets.literals import tuple_of
 from symgrad.targets.torch.layout import Layout
 from symgrad.targets.torch.printer import Printer
@@ -105,7 +108,8 @@ def _missing(by_variant: Sequence[Kernels], found: Sequence[Kernel], languages: 
             nodes = topological(*machine([r.value for k in lacking for r in k.results]))
             ops = list(dict.fromkeys(n.op for n in nodes if not language.can_spell(n)))
             which = _listed(list(dict.fromkeys(_KINDS[k.name.partition("_")[0]] for k in lacking)))
-            lines.append(f"no {language.name} for {which}: {_listed(ops) if ops else 'sums over other dimensions'}")
+            lacks = list(dict.fromkeys(reason for k in lacking if (reason := language.lacks(k))))
+            lines.append(f"no {language.name} for {which}: {_listed(lacks or ops)}")
     return tuple(lines)
 
 
@@ -120,7 +124,7 @@ _KINDS = {
 def _is_written(kernel: Kernel, language: Language) -> bool:
     """Whether a language has a pass and all of its functions."""
     lowered = machine([r.value for r in kernel.results])
-    return language.has(kernel) and all(map(language.can_spell, topological(*lowered)))
+    return not language.lacks(kernel) and all(map(language.can_spell, topological(*lowered)))
 
 
 class _Binding:
@@ -177,21 +181,34 @@ class _Binding:
         if own.second:
             rows = (f"{bits}: {self._entry(s.kernel, s.places)}" for bits, s in own.second.items())
             parts.append(f"second={{{', '.join(rows)}}}")
-        if own.forward is not None and own.forward.keeps:
+        if own.forward is not None and (own.forward.keeps or own.forward.given):
             parts.append("keeps=True")
         return f"rtk.Passes({', '.join(parts)})"
 
     def _entry(self, kernel: Kernel, places: Sequence[int] = ()) -> str:
         """The constructor call of a pass."""
-        known = [f"({o.place}, None)" for o in kernel.known]
-        operands = tuple_of([*(f"({o.place}, {o.dims!r})" for o in kernel.operands), *known])
-        results = tuple_of([*map(_result, kernel.results), *['("statistic", 0, ())'] * len(kernel.keeps)])
-        parts = [f'"{kernel.name}"', _types(kernel), operands, results, repr(kernel.shape), repr(kernel.subsets)]
+        read, whole = (
+            [f"({o.place}, {o.dims!r})" if o.dims else str(o.place) for o in own]
+            for own in (kernel.operands, kernel.whole)
+        )
+        parts = [f'"{kernel.name}"', tuple_of([*read, *(f"({o.place}, None)" for o in kernel.known), *whole])]
+        results = [*map(_result, kernel.results), *['"statistic"'] * len(kernel.keeps)]
+        usual = [f'("tensor", {place})' for place in places] or ['"full"']
+        if results != usual:
+            parts.append(tuple_of(results))
+        if kernel.subsets != (1,):
+            parts.append(f"subsets={kernel.subsets!r}")
         counts = [f'"{n.name}"' for n in kernel.numbers if is_count(n)]
         if counts:
             parts.append(f"counts={tuple_of(counts)}")
         if kernel.by_row:
             parts.append("rows=True")
+        if kernel.finish:
+            parts.append(f"finish={self._finish(kernel)}")
+        if kernel.placed:
+            parts.append("placed=True")
+        if kernel.whole:
+            parts.append(f"whole={len(kernel.whole)}")
         if kernel.part:
             parts.append(f"part={kernel.part}")
         if kernel.spans:
@@ -201,7 +218,17 @@ class _Binding:
             parts.append(f"numbers={tuple(numbers)!r}")
         if places:
             parts.append(f"places={tuple(places)!r}")
-        return f"rtk.Pass({', '.join(parts)})"
+        return f"rtk.kernel({', '.join(parts)})"
+
+    def _finish(self, kernel: Kernel) -> str:
+        """The function that makes outputs of what a pass has computed, and what backward is given of it."""
+        own = Names(frozenset({"kept", "dtype"}))
+        names = {r.leaf or symbol(r.name, "tensor"): own.fresh(r.name) for r in kernel.results}
+        made = machine(kernel.finish)
+        outputs = [source(Printer(names, self.layout.constants)(form)) for form in made]
+        cast = [f"({o}).to(dtype)" if is_finished(form) else o for o, form in zip(outputs, kernel.finish, strict=True)]
+        given = [*cast, *(names[s] for s in kernel.given), "*kept"]
+        return f"lambda dtype, {', '.join(names.values())}, *kept: {tuple_of(given)}"
 
     def note(self, files: Sequence[str]) -> str:
         """What the docstring says of the passes."""
@@ -235,14 +262,11 @@ def _listed(words: Sequence[str]) -> str:
 
 def _result(result: Result) -> str:
     kind = "tensor" if result.place is not None else (result.total and "total") or result.row or "full"
+    if result.leaf is not None:
+        kind = "sum"
     dims = result.dims
     if result.reduced:
         kind, dims = "squeezed" if not result.kept else "reduced", result.reduced
-    return f'("{kind}", {result.place or 0}, {dims!r})'
-
-
-def _types(kernel: Kernel) -> str:
-    """The argument types of the entry, one letter each."""
-    flags = "u" if len(kernel.subsets) > 1 else ""
-    pointers = "p" * sum(map(len, (kernel.operands, kernel.known, kernel.results, kernel.keeps)))
-    return f'"{flags}{pointers}{"d" * len(kernel.numbers)}pi"'
+    if dims:
+        return f'("{kind}", {result.place or 0}, {dims!r})'
+    return f'"{kind}"' if result.place is None else f'("{kind}", {result.place})'

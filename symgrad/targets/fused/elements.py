@@ -9,100 +9,56 @@ Reductions along the last dimension stay, as values that belong to a whole row.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import Any
 
-from symgrad.errors import SymgradError
 from symgrad.ir import expr as ex
-from symgrad.ir import truth
 from symgrad.ir.expr import Expr, make, symbol
 from symgrad.ir.traversal import rebuild, substitute, topological
 from symgrad.ops.tensors import TENSOR_OPS, data_arguments
 from symgrad.ops.tensors.extent import SCALAR, Dim, extent
-from symgrad.ops.tensors.reductions import as_number
 from symgrad.ops.tensors.shapes import shape_sources
+from symgrad.targets.fused.picks import PICKED
+from symgrad.targets.fused.row_forms import NORMALISED, REDUCED
+from symgrad.targets.fused.terms import (
+    ELEMENTS,
+    NOT_LAST,
+    PLACE,
+    ROW,
+    ROW_OPS,
+    ROWS,
+    Unsupported,
+    Value,
+    View,
+    is_whole,
+    length,
+    of_elements,
+    operands_of,
+    size_of,
+)
+from symgrad.targets.fused.totals import named_total
 
-__all__ = [
-    "ELEMENTS",
-    "ROW",
-    "ROW_OPS",
-    "Elements",
-    "Unsupported",
-    "Value",
-    "View",
-    "is_count",
-    "length",
-    "of_elements",
-    "size_of",
-]
-
-ELEMENTS = symbol("elements", "int")  # how many elements a pass has
-ROW = symbol("row_length", "int")  # how many of them a row has
-ROWS = ELEMENTS / ROW  # how many rows it has
-_OF_SIZE = "size of "
-_NOT_LAST = "a reduction that is not along the last dimension"
-ROW_OPS = ("row_sum", "row_max", "row_min")
-
-
-def size_of(dims: tuple[int, ...]) -> Expr:
-    """How many elements the pass has along these dimensions, counted from the end."""
-    return symbol(_OF_SIZE + " ".join(map(str, dims)), "int")
-
-
-def is_count(value: Expr) -> bool:
-    """Whether a symbol is a number of elements, known when the pass runs."""
-    return value in (ELEMENTS, ROW) or value.name.startswith(_OF_SIZE)
-
-
-class Unsupported(SymgradError):
-    """What a fused pass cannot compute; the message says what."""
-
-
-@dataclass(frozen=True)
-class View:
-    """A tensor with more dimensions of size 1, at these places counted from the end."""
-
-    tensor: Expr
-    dims: tuple[int, ...] = ()
-
-
-def length(view: View, dim: int = -1) -> Dim | None:
-    """How many elements a view has along a dimension, or the name of that number; None where it is not declared."""
-    if dim in view.dims:
-        return 1
-    known = extent(view.tensor)
-    place = dim + sum(added > dim for added in view.dims)
-    if -place <= len(known.dims):
-        return known.dims[place]
-    return 1 if known.exact else None
-
-
-@dataclass(frozen=True)
-class Value:
-    """A value for each element; or one that is summed over all (`total`), or over the dimensions of a broadcast.
-
-    `dropped`: it belongs to a row, and the last dimension is gone; a total is then one over rows. `dims` are the
-    dimensions that are summed away: those that are given, or with `like` those in which a value of that shape
-    broadcasts. `kept`: they stay with size 1. `scaled`: something of the remaining dimensions was moved under the sum.
-    """
-
-    expr: Expr
-    dropped: bool = False
-    total: str = ""  # "sum" or "mean" over everything
-    dims: tuple[int, ...] | None = None
-    like: Expr | None = None
-    kept: bool = False
-    scaled: bool = False
+__all__ = ["Elements"]
 
 
 class Elements:
     """Lowers the formulas of one pass; `views` collects the leaves that stand for viewed tensors."""
 
-    def __init__(self, known: Mapping[Expr, Expr], rank: int | None, of_rows: frozenset[Expr] = frozenset()) -> None:
+    def __init__(
+        self,
+        known: Mapping[Expr, Expr],
+        rank: int | None,
+        of_rows: frozenset[Expr] = frozenset(),
+        shape: tuple[Dim, ...] | None = None,
+    ) -> None:
         self.known = known  # saved values and the tensors they are read from
         self.rank = rank
+        self.shape = shape  # of the pass, as far as it is declared
+        self.totals: dict[Expr, Value] = {}  # sums over everything, by the symbols that stand for them
         self.of_rows = of_rows  # tensors that have one element for each row, and no last dimension
-        self.views: dict[Expr, View] = {}
+        self.views: dict[Expr, View] = {PLACE: View(PLACE)}
         self.lent: set[Expr] = set()  # leaves of which a pass has the shape, whether it reads them or not
+        self.lengths: set[Any] = set()  # which a row has to have: those of what is picked from
         self._done: dict[Expr, Value] = {}
 
     def __call__(self, root: Expr) -> Value:
@@ -117,6 +73,13 @@ class Elements:
                 continue
             self._done[pending.pop()] = self._done.get(node) or self._lower(node)
         return self._done[root]
+
+    def plain(self, node: Expr) -> Value:
+        """The value of a formula that has one for each element, or for each row in the last dimension."""
+        value = self(node)
+        if value.dropped or value.total or value.dims is not None:
+            raise Unsupported("a view of a reduction")
+        return value
 
     def leaf(self, tensor: Expr, dims: tuple[int, ...] = ()) -> Expr:
         """The symbol of a tensor as the pass reads it."""
@@ -142,7 +105,9 @@ class Elements:
         operands = [self._done[a] for a in node.args]
         total = next((v for v in operands if v.total), None)
         if total is not None:
-            return self._over_everything(node, operands, total)
+            if node.op == "mul" and all(v is total or v.expr.is_static for v in operands):
+                return replace(total, expr=ex.mul(*(v.expr for v in operands)))
+            operands = [named_total(self, v) if v.total else v for v in operands]
         summed = [v for v in operands if v.dims is not None]
         if summed:
             return self._over_sum(node, operands, summed[0])
@@ -150,13 +115,6 @@ class Elements:
         if dropped:
             operands = [v if v.dropped else Value(self.lifted(v.expr, (-1,)), True) for v in operands]
         return Value(rebuild(node, [v.expr for v in operands]), dropped)
-
-    def _over_everything(self, node: Expr, operands: list[Value], total: Value) -> Value:
-        """A multiple of a sum over everything, as the sum of multiples."""
-        numbers = [v.expr for v in operands if v is not total]
-        if node.op != "mul" or not all(n.is_static for n in numbers):
-            raise Unsupported("what follows a reduction to a number")
-        return replace(total, expr=ex.mul(total.expr, *numbers))
 
     def _over_sum(self, node: Expr, operands: list[Value], total: Value) -> Value:
         """What is linear in a sum over the dimensions of a broadcast, under that sum."""
@@ -180,7 +138,7 @@ class Elements:
 
     def _require_equal_lengths(self, summed: list[Expr], dims: tuple[int, ...]) -> None:
         """Raise Unsupported where one of these may broadcast to another along the dimensions of their sum."""
-        found = [frozenset(s for s in value.symbols if s.tensors) for value in summed]
+        found = [frozenset(operands_of(value)) for value in summed]
         if len(set(found)) > 1:
             for dim in dims:
                 lengths = [{length(self.views[leaf], dim) for leaf in leaves} - {1} for leaves in found]
@@ -190,8 +148,9 @@ class Elements:
 
     def lifted(self, value: Expr, dims: tuple[int, ...]) -> Expr:
         """A value of the remaining dimensions, broadcast to those that `dims` are added to."""
-        leaves = [s for s in value.symbols if s.tensors]
-        if any(n.op in ROW_OPS for n in topological(value)) or any(self.views[s].dims for s in leaves):
+        leaves = operands_of(value)
+        of_row = PLACE in value.symbols or any(n.op in ROW_OPS for n in topological(value))
+        if of_row or any(self.views[s].dims for s in leaves):
             raise Unsupported("a view of a view")
         return substitute(value, {s: self.lifted_leaf(s, dims) for s in leaves})
 
@@ -219,7 +178,9 @@ class Elements:
             return Value(value.expr)
         if value.dropped or value.total or value.dims is not None:
             raise Unsupported("a view of a reduction")
-        return Value(substitute(value.expr, {s: self._viewed(s, dims) for s in value.expr.symbols if s.tensors}))
+        if PLACE in value.expr.symbols:
+            raise Unsupported("a view of places")
+        return Value(substitute(value.expr, {s: self._viewed(s, dims) for s in operands_of(value.expr)}))
 
     def _viewed(self, leaf: Expr, dims: tuple[int, ...]) -> Expr:
         view = self.views[leaf]
@@ -235,11 +196,11 @@ class Elements:
         return value if value.total else Value(value.expr)
 
     def _restore(self, node: Expr) -> Value:
-        places, value = self._places(node["dim"]), self._done[node.args[0]]
+        places, value = self.places(node["dim"]), self._done[node.args[0]]
         if node["keepdim"] is not False or value.total or value.dims is not None:
             raise Unsupported("a view of a reduction")
         if value.dropped and places != (-1,):
-            raise Unsupported(_NOT_LAST)
+            raise Unsupported(NOT_LAST)
         if value.expr.op == "sym" and value.expr.is_differential:  # of an output, which has lost these dimensions
             return Value(self.leaf(self.views[value.expr].tensor, places))
         return Value(value.expr if value.dropped else self.lifted(value.expr, places))
@@ -247,19 +208,19 @@ class Elements:
     def _drop(self, node: Expr) -> Value:
         """What was summed to one value for each row, without the dimension of the row."""
         value = self._done[node.args[0]]
-        if self._places(node["dim"]) != (-1,) or node.get("keepdim", False) is not False:
-            raise Unsupported(_NOT_LAST)
+        if self.places(node["dim"]) != (-1,) or node.get("keepdim", False) is not False:
+            raise Unsupported(NOT_LAST)
         if value.like is not None and value.like.op in ("restore", "unsqueeze"):
-            if self._places(value.like["dim"]) == (-1,):
+            if self.places(value.like["dim"]) == (-1,):
                 return Value(make("row_sum", value.expr), dropped=True)
-        elif not (value.dropped or value.total or value.dims is not None) and value.expr.op in ROW_OPS:
+        elif not (value.dropped or value.total or value.dims is not None) and self._is_of_row(value.expr):
             return Value(value.expr, dropped=True)
         raise Unsupported("a view of a reduction")
 
     def _count(self, node: Expr) -> Value:
         if node["dim"] is None:
             return Value(ROWS if self(node.args[0]).dropped else ELEMENTS)
-        places = self._places(node["dim"])
+        places = self.places(node["dim"])
         return Value(ROW if places == (-1,) else size_of(places))
 
     def _sum_to(self, node: Expr) -> Value:
@@ -281,15 +242,16 @@ class Elements:
         if (value.dropped and not over_all) or value.total or value.dims is not None:
             raise Unsupported("a reduction of a reduction")
         if value.dropped:
-            return replace(value, expr=value.expr if node.op == "sum" else value.expr / ROWS, total="sum")
+            mean = value.expr / ROWS
+            return replace(value, expr=value.expr if node.op == "sum" else mean, total="sum", over=extent(node.args[0]))
         if over_all:
             self.require_elements(value.expr)
-            return Value(value.expr, total=node.op)
-        places, keep = self._places(dim), node.get("keepdim", False)
+            return Value(value.expr, total=node.op, over=extent(node.args[0]))
+        places, keep = self.places(dim), node.get("keepdim", False)
         if places == (-1,) and isinstance(keep, bool):
-            return Value(_ROWS[node.op](value.expr, node), dropped=not keep)
+            return Value(REDUCED[node.op](value.expr, node), dropped=not keep)
         if node.op not in ("sum", "mean") or not isinstance(keep, bool):
-            raise Unsupported(_NOT_LAST)
+            raise Unsupported(NOT_LAST)
         if -1 in places and not self._is_along_row(value.expr):
             raise Unsupported("a reduction of a reduction")
         return Value(value.expr if node.op == "sum" else value.expr / size_of(places), dims=places, kept=keep)
@@ -299,17 +261,22 @@ class Elements:
         value = self._done[node.args[0]]
         if value.dropped or value.total or value.dims is not None:
             raise Unsupported("a reduction of a reduction")
-        if self._places(node["dim"]) != (-1,):
-            raise Unsupported(_NOT_LAST)
-        return Value(_NORMALISED[node.op](value.expr))
+        if self.places(node["dim"]) != (-1,):
+            raise Unsupported(NOT_LAST)
+        return Value(NORMALISED[node.op](value.expr))
 
     def require_elements(self, value: Expr) -> None:
         """Raise Unsupported where a value may have fewer elements than its pass: what is reduced in it has more."""
         order = topological(value)
         if any(n.op in ROW_OPS for n in order):
             along = {n for n in of_elements(value) if n.op == "sym" and n.tensors and -1 not in self.views[n].dims}
-            if not along.issuperset(n for n in order if n.op == "sym" and n.tensors):
+            if not along.issuperset(operands_of(value)):
                 raise Unsupported("a reduction of a reduction")
+
+    def _is_of_row(self, value: Expr) -> bool:
+        """Whether a value has one element for each row."""
+        leaves = [n for n in of_elements(value) if n.op == "sym" and n.tensors and not is_whole(n)]
+        return PLACE not in leaves and all(length(self.views[n]) == 1 for n in leaves)
 
     def _is_along_row(self, value: Expr) -> bool:
         """Whether a value has an element for each of a row, also where it is made of reductions of rows."""
@@ -318,73 +285,15 @@ class Elements:
         long = [v for v in leaves if -1 not in v.dims and extent(v.tensor).dims[-1:] not in ((), (1,))]
         return bool(long) or not any(n.op in ROW_OPS for n in order)
 
-    def _places(self, dim: object) -> tuple[int, ...]:
+    def places(self, dim: object) -> tuple[int, ...]:
         """Dimensions counted from the end."""
         found = []
         for d in dim if isinstance(dim, tuple) else (dim,):
             if not isinstance(d, int) or (d >= 0 and self.rank is None):
-                raise Unsupported(_NOT_LAST)
+                raise Unsupported(NOT_LAST)
             found.append(d if d < 0 else d - (self.rank or 0))
         return tuple(sorted(found))
 
-
-def of_elements(value: Expr) -> list[Expr]:
-    """What a value is made of, down to reductions of rows."""
-    return topological(value, leaves=[n for n in topological(value) if n.op in ROW_OPS])
-
-
-# ------------------------------------------------------------------------------------------------ rows
-def _row(op: str) -> Callable[[Expr, Expr], Expr]:
-    return lambda value, node: make(op, value)
-
-
-def _row_mean(value: Expr, node: Expr) -> Expr:
-    return make("row_sum", value) / ROW
-
-
-def _row_var(value: Expr, node: Expr) -> Expr:
-    """Torch divides by no negative number of degrees of freedom."""
-    centred = value - make("row_sum", value) / ROW
-    correction = as_number(node["correction"])
-    freedom: Expr = ROW - correction
-    if correction not in (ex.ZERO, ex.ONE):  # a row has one element at least
-        freedom = make("maximum", freedom, ex.ZERO)
-    return make("row_sum", centred**2) / freedom
-
-
-def _row_norm(value: Expr, node: Expr) -> Expr:
-    if node["p"] != 2:
-        raise Unsupported("a norm of another order than 2")
-    return ex.sqrt(make("row_sum", value**2))
-
-
-def _row_logsumexp(value: Expr, node: Expr) -> Expr:
-    largest = make("row_max", value)
-    shift = truth.where(truth.compare("lt", make("abs", largest), ex.OO), largest, ex.ZERO)  # inf - inf is no number
-    return make("log", make("row_sum", make("exp", value - shift))) + shift
-
-
-def _row_softmax(value: Expr) -> Expr:
-    weight = make("exp", value - make("row_max", value))
-    return weight / make("row_sum", weight)
-
-
-def _row_log_softmax(value: Expr) -> Expr:
-    below = value - make("row_max", value)
-    return below - make("log", make("row_sum", make("exp", below)))
-
-
-_NORMALISED: dict[str, Callable[[Expr], Expr]] = {"softmax": _row_softmax, "log_softmax": _row_log_softmax}
-
-_ROWS: dict[str, Callable[[Expr, Expr], Expr]] = {
-    "sum": _row("row_sum"),
-    "mean": _row_mean,
-    "amax": _row("row_max"),
-    "amin": _row("row_min"),
-    "var": _row_var,
-    "norm": _row_norm,
-    "logsumexp": _row_logsumexp,
-}
 
 _RULES: dict[str, Callable[[Elements, Expr], Value]] = {
     "unsqueeze": Elements._unsqueeze,
@@ -394,6 +303,7 @@ _RULES: dict[str, Callable[[Elements, Expr], Value]] = {
     "squeeze": Elements._drop,
     "sum_to": Elements._sum_to,
     "count": Elements._count,
-    **dict.fromkeys(_ROWS, Elements._reduction),
-    **dict.fromkeys(_NORMALISED, Elements._normalised),
+    **dict.fromkeys(REDUCED, Elements._reduction),
+    **dict.fromkeys(NORMALISED, Elements._normalised),
+    **PICKED,
 }

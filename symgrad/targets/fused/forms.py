@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
+from hashlib import sha256
 
 import mpmath as mp
 
@@ -108,7 +108,8 @@ def _written(u: Expr, f: Factor) -> Expr:
     """The factor as an expression in e."""
     e = make("exp", ex.mul(-1, make("abs", u)))
     negative = truth.compare("lt", u, 0)
-    common = min(f.below, f.above)
+    # Powers of one sign alone have something in common: e**-1 * e is no number at e = 0.
+    common = max(0, min(f.below, f.above)) + min(0, max(f.below, f.above))
     chosen = truth.where(negative, e ** (f.below - common), e ** (f.above - common))
     parts = [e**common, chosen, (1 + e) ** f.a]
     if f.d:
@@ -144,17 +145,22 @@ def _replaced(root: Expr, replaced: dict[Expr, Expr]) -> Expr:
 
 
 _PRECISION = 120  # bits
-_SAMPLES = (Fraction(7, 10), Fraction(-13, 10), Fraction(31, 10))
+_SAMPLES = 12  # for both sides of conditions: where they hold, guards of dead branches are alike
 
 
 def _sampled(value: Expr) -> list[mp.mpf]:
     """The value at some points; a symbol is worth the same wherever it occurs, and no other is worth that."""
     found = []
-    for start in _SAMPLES:
-        environment = {s: float(start + Fraction(int.from_bytes(s.digest[:3], "big"), 2**24)) for s in value.symbols}
-        (result,) = exact([value], environment, _PRECISION)
+    for k in range(_SAMPLES):
+        (result,) = exact([value], {s: _drawn(s, k) for s in value.symbols}, _PRECISION)
         found.append(result)
     return found
+
+
+def _drawn(symbol: Expr, k: int) -> float:
+    """A number between -4 and 4 of either sign, for each symbol and point another."""
+    digest = sha256(symbol.digest + bytes([k])).digest()
+    return (int.from_bytes(digest[:6], "big") / 2**47 - 1) * 4
 
 
 def _agree(left: Iterable[mp.mpf], right: Iterable[mp.mpf], sign: int) -> bool:

@@ -11,6 +11,7 @@ from symgrad.accuracy.machine import machine
 from symgrad.accuracy.measure import ALLOWED
 from symgrad.accuracy.widening import WIDEN
 from symgrad.compiler.operation import Variant
+from symgrad.compiler.verify import verified
 from symgrad.compiler.workbench import Workbench
 from symgrad.differentiate.symbols import cotangent, tangent
 from symgrad.ir import expr as ex
@@ -18,10 +19,26 @@ from symgrad.ir.expr import Expr, make, symbol
 from symgrad.ir.traversal import substitute, topological
 from symgrad.ops.tensors.shapes import declared_shape, extent, shape_sources
 from symgrad.targets.fused import rows
-from symgrad.targets.fused.elements import ELEMENTS, ROW_OPS, Elements, Unsupported, Value, View, is_count
+from symgrad.targets.fused.elements import Elements
 from symgrad.targets.fused.forms import rational_forms, with_equal_arguments, with_reciprocals, with_row_values
 from symgrad.targets.fused.model import Kernel, Kernels, Operand, Result, Second
 from symgrad.targets.fused.narrow import narrowed
+from symgrad.targets.fused.picks import require_rows, require_whole_numbers
+from symgrad.targets.fused.results import gradient_of, like_output, output_of, tangent_of
+from symgrad.targets.fused.terms import (
+    PICKS,
+    PLACE,
+    ROW_OPS,
+    Unsupported,
+    Value,
+    View,
+    is_count,
+    is_total,
+    is_whole,
+    length,
+    operands_of,
+)
+from symgrad.targets.fused.totals import finished, pass_shape, require_known, with_finish
 from symgrad.targets.torch.layout import Layout
 
 __all__ = ["CanSpell", "Kernel", "Kernels", "Operand", "Result", "Second", "Value", "kernels"]
@@ -71,20 +88,22 @@ class _Passes:
     # ------------------------------------------------------------------------------------------ forward
     def forward(self) -> Kernel:
         variant, layout = self.variant, self.layout
-        elements = Elements({}, _rank(variant))
+        elements = Elements({}, _rank(variant), shape=pass_shape([*variant.formulas.values()]))
         tensors = [layout.symbol(t.name) for t in layout.spec.tensors]
-        results, shapes = [], []
+        results, values, shapes = list[Result](), list[Value](), []
         for output, form in variant.outputs.items():
             if form.is_boolean:
                 raise Unsupported("an output of truth values")
             value = elements(form)
-            results.append(_output(output, value))
+            results.append(output_of(output, value))
+            values.append(value)
             if form.op == "expand" and results[-1].row == "kept":  # a tensor that cancels has an element for each
                 results[-1] = replace(results[-1], row="")
             formula = elements(variant.formulas[output])
             if not (results[-1].row or _is_whole(elements, variant.formulas[output])):
                 raise Unsupported("a reduction that is broadcast to a shape of its own")
-            leaves = {s for v in (value, formula) for s in v.expr.symbols if s.tensors} | elements.lent
+            summed = [v.expr for v in elements.totals.values()]
+            leaves = {s for v in (value.expr, formula.expr, *summed) for s in operands_of(v)} | elements.lent
             if not results[-1].row:
                 leaves |= {elements.leaf(s) for s in shape_sources(variant.formulas[output]) if s in tensors}
             shapes.append(frozenset(leaves))
@@ -94,7 +113,9 @@ class _Passes:
         if not operands:
             raise Unsupported("a formula without tensors")
         shape = tuple((o.place, o.dims) for o in operands)
-        return self.kernel(f"forward{self.suffix}", operands, results, shape, variant.wide_values)
+        computed, finish = finished(list(zip(results, values, strict=True)), elements)
+        found = self.kernel(f"forward{self.suffix}", elements, operands, computed, shape, variant.wide_values)
+        return with_finish(found, finish, results)
 
     # ------------------------------------------------------------------------------------------ derivatives
     def saved(self) -> dict[Expr, Expr]:
@@ -107,9 +128,10 @@ class _Passes:
 
     def elements(self, forward: Kernel) -> Elements:
         """Lowers formulas of derivatives, in which outputs and their cotangents have the shapes that forward gives."""
-        rows = [r.name for r in forward.results if r.row == "row" and not r.total]
+        rows = [r.name for r in forward.returned if r.row == "row" and not r.total]
         of_rows = frozenset(s for name in rows for s in (symbol(name, "tensor"), cotangent(name)))
-        return Elements({v: s for v, s in self.saved().items() if v is not s}, _rank(self.variant), of_rows)
+        shape = pass_shape([*self.variant.formulas.values()])
+        return Elements({v: s for v, s in self.saved().items() if v is not s}, _rank(self.variant), of_rows, shape)
 
     def differentiated(self, results: Sequence[Result]) -> list[Result]:
         """Those of the outputs that have derivatives."""
@@ -126,19 +148,23 @@ class _Passes:
             gradients = [self.plain(g) for g in self.variant.gradients_of(tensor.name) if g is not ex.ZERO]
             if gradients:
                 own = self.layout.symbol(tensor.name)
-                results.append(_gradient(elements, f"grad_{tensor.name}", k, own, gradients))
+                results.append(gradient_of(elements, f"grad_{tensor.name}", k, own, gradients))
         given = [*saved.values(), *self.cotangents()]
         name, wide = f"backward{self.suffix}", self.variant.wide_slopes
-        return self.derivative(name, elements, given, results, forward, wide)
+        return self.derivative(name, elements, given, results, forward, wide, forward.sums)
 
     def kept(self, forward: Kernel, backward: Kernel | None) -> tuple[Kernel, Kernel | None]:
-        """Both passes, with the reductions of rows that one keeps where that spares the other a pass over the row."""
+        """Both passes, with the reductions of rows that one keeps where that spares the other a pass over the row.
+
+        Before them stand the sums over everything that backward reads.
+        """
         if backward is None or forward.wide or backward.wide:
             return forward, backward
+        sums = tuple(s for s in forward.sums if any(s in r.value.symbols for r in backward.results))
         reductions = rows.kept(*(machine([r.value for r in k.results]) for k in (forward, backward)))
         given = len(self.saved()) + len(self.cotangents())
-        known = tuple(Operand(n, place, ()) for place, n in enumerate(reductions, given))
-        return replace(forward, keeps=reductions), replace(backward, known=known)
+        known = tuple(Operand(n, place, ()) for place, n in enumerate((*sums, *reductions), given))
+        return replace(forward, keeps=reductions, given=sums), replace(backward, known=known)
 
     def tangents(self, forward: Kernel) -> dict[int, Kernel]:
         """The passes of forward mode, by the bits of the tangents that are defined."""
@@ -148,13 +174,15 @@ class _Passes:
         found = {}
         for bits, tensors in self.choices({t for _, t in self.variant.tangents}):
             elements = self.elements(forward)
-            results = []
-            for output in self.differentiated(forward.results):
+            moved = []
+            for output in self.differentiated(forward.returned):
                 terms = [t for (o, x), t in self.variant.tangents.items() if o == output.name and x in tensors]
-                results.append(_like(elements, output, f"tangent_{output.name}", terms))
+                moved.append(tangent_of(elements, output, f"tangent_{output.name}", terms))
+            results, finish = finished(moved, elements)
             given = [*saved.values(), *map(tangent, tensors)]
             name, wide = f"jvp{self.suffix}_{bits}", self.variant.wide_slopes
-            found[bits] = self.derivative(name, elements, given, results, forward, wide)
+            kernel = self.derivative(name, elements, given, results, forward, wide)
+            found[bits] = with_finish(kernel, finish, [r for r, _ in moved])
         return dict(zip(found, _with_equal_numbers(list(found.values())), strict=True))
 
     def second(self, forward: Kernel) -> dict[int, Second]:
@@ -164,7 +192,7 @@ class _Passes:
             raise Unsupported(self.variant.second.missing)
         places = {leaf: k for k, leaf in enumerate([*saved.values(), *self.cotangents()])}
         inputs = {self.layout.symbol(t.name): k for k, t in enumerate(self.layout.spec.tensors)}
-        outputs = {name: r for r in forward.results for name in (r.name, f"grad_{r.name}")}
+        outputs = {name: r for r in forward.returned for name in (r.name, f"grad_{r.name}")}
         found = {}
         for bits, tensors in self.choices({t for t, _ in pulled}):
             elements = self.elements(forward)
@@ -175,9 +203,9 @@ class _Passes:
                     continue
                 name = f"grad_{leaf.name}"
                 if leaf in inputs:
-                    results.append(_gradient(elements, name, inputs[leaf], leaf, terms))
+                    results.append(gradient_of(elements, name, inputs[leaf], leaf, terms))
                 else:
-                    results.append(_like(elements, outputs[leaf.name], name, terms, leaf))
+                    results.append(like_output(elements, outputs[leaf.name], name, terms, leaf))
                 written.append(place)
             given = [*places, *(cotangent(f"grad_{t}", self.layout.symbol(t)) for t in tensors)]
             name = f"second{self.suffix}_{bits}"
@@ -206,11 +234,17 @@ class _Passes:
         results: Sequence[Result],
         forward: Kernel,
         wide: bool,
+        given_sums: Sequence[Expr] = (),
     ) -> Kernel:
-        operands = _operands(elements, frozenset(s for r in results for s in r.value.symbols if s.tensors), given)
+        own = [r.leaf for r in results if r.leaf is not None]
+        require_known([r.value for r in results], [*given_sums, *own])
+        operands = _operands(elements, frozenset(s for r in results for s in operands_of(r.value)), given)
         if not results or not operands:
             raise Unsupported("no gradient")
-        return self.kernel(name, operands, results, forward.shape, wide)
+        found = self.kernel(name, elements, operands, results, forward.shape, wide)
+        if any(is_total(s) for r in results for s in r.value.symbols) and (found.wide or not found.by_row):
+            raise Unsupported("a total that no row is given")
+        return found
 
     def rational(self, values: Sequence[Expr], wide: bool) -> list[Expr]:
         """The values in as few exponentials as accuracy allows; in float64 for smaller inputs anything is accurate."""
@@ -232,6 +266,7 @@ class _Passes:
     def kernel(
         self,
         name: str,
+        elements: Elements,
         operands: tuple[Operand, ...],
         results: Sequence[Result],
         shape: tuple[tuple[int, tuple[int, ...]], ...],
@@ -244,6 +279,7 @@ class _Passes:
         forms, wide = (narrow, False) if narrow is not None else (forms, wide)
         forms = with_row_values(with_reciprocals(forms))
         results = [replace(r, value=form) for r, form in zip(results, forms, strict=True)]
+        verified("passes", forms)
         lowered = machine(forms)
         order = topological(*lowered)
         for node in order:
@@ -254,12 +290,21 @@ class _Passes:
         if any(s["kind"] == "str" for s in read):
             raise Unsupported("a text")
         numbers = tuple(s for s in (*scalars, *sorted(filter(is_count, read), key=lambda s: s.name)) if s in read)
-        by_row = any(n.op in ROW_OPS for n in order) or any(r.row for r in results)
+        require_whole_numbers(order)
+        whole = tuple(o for o in operands if is_whole(o.leaf))
+        if any(length(View(elements.views[o.leaf].tensor, o.dims)) != 1 for o in whole):
+            raise Unsupported("a tensor of integers")
+        placed = any(n.op in PICKS or n is PLACE for n in order)
+        by_row = placed or bool(whole) or any(n.op in ROW_OPS for n in order) or any(r.row for r in results)
         if by_row and any(r.reduced for r in results):
             raise Unsupported("a reduction of a reduction")
         tensors = [self.layout.symbol(t.name) for t in self.layout.spec.tensors]
-        spans = rows.spans(order, operands, [View(tensors[place], dims) for place, dims in shape])
-        return Kernel(name, operands, numbers, tuple(results), shape, wide, by_row, spans=spans)
+        views = [View(tensors[place], dims) for place, dims in shape]
+        require_rows(elements.lengths, views, lowered)
+        read_by_element = tuple(o for o in operands if o not in whole)
+        spans = rows.spans(order, read_by_element, views)
+        own = Kernel(name, read_by_element, numbers, tuple(results), shape, wide, by_row, spans=spans)
+        return replace(own, whole=whole, placed=placed)
 
 
 def _rank(variant: Variant) -> int | None:
@@ -272,89 +317,6 @@ def _rank(variant: Variant) -> int | None:
 def _is_whole(elements: Elements, formula: Expr) -> bool:
     """Whether a value has the shape of its pass: what is reduced in it does not add to its shape."""
     return not any(n.op in ROW_OPS for s in shape_sources(formula) for n in topological(elements(s).expr))
-
-
-def _belongs_to_row(value: Expr) -> bool:
-    """Whether a value is made of reductions along the row alone."""
-    nodes = topological(value, leaves=[n for n in topological(value) if n.op in ROW_OPS])
-    return any(n.op in ROW_OPS for n in nodes) and not any(n.op == "sym" and n.tensors for n in nodes)
-
-
-def _gradient(elements: Elements, name: str, place: int, own: Expr, gradients: Sequence[Expr]) -> Result:
-    values, gone = zip(*(_summed(elements, g) for g in gradients), strict=True)
-    dims = set(gone)
-    if len(dims) > 1 or any(v.total or v.dropped or v.kept or v.like not in (None, own) for v in values):
-        raise Unsupported("sums over different dimensions")
-    view = View(own)
-    if dims != {()}:
-        view = elements.views[elements.lifted_leaf(elements.leaf(own), dims.pop())]
-    value = ex.add(*(v.expr for v in values))
-    along_row = any(-1 in (v.dims or ()) for v in values)
-    if extent(own).dims[-1:] == (1,) and not along_row and any(n.op in ROW_OPS for n in topological(value)):
-        value = _under_row_sum(value)
-    return Result(name, value, place, view.dims)
-
-
-def _summed(elements: Elements, gradient: Expr) -> tuple[Value, tuple[int, ...]]:
-    """The value of a gradient, and the summed dimensions that are gone: not those that it has again with size 1."""
-    if gradient.op == "unsqueeze":
-        value = elements(gradient.args[0])
-        if value.dims is not None and value.like is None and set(gradient["dim"]) <= set(value.dims):
-            return value, tuple(d for d in value.dims if d not in gradient["dim"])
-    value = elements(gradient)
-    return replace(value, kept=False), () if value.kept else value.dims or ()
-
-
-def _under_row_sum(value: Expr) -> Expr:
-    """What is summed along the row to the gradient of a tensor with one element for each row."""
-    if value.op == "row_sum":
-        return value.args[0]
-    if value.op == "add":
-        return ex.add(*map(_under_row_sum, value.args))
-    summed = [f for f in value.args if any(n.op in ROW_OPS for n in topological(f))]
-    if value.op != "mul" or len(summed) != 1:
-        raise Unsupported("a gradient of what belongs to a row")
-    return ex.mul(_under_row_sum(summed[0]), *(f for f in value.args if f is not summed[0]))
-
-
-def _output(name: str, value: Value) -> Result:
-    """What a value is to the output that it is."""
-    if value.dims is not None:
-        if value.like is not None or value.scaled:
-            raise Unsupported("what follows a sum")
-        return Result(name, value.expr, reduced=value.dims, kept=value.kept)
-    row = "row" if value.dropped else "kept" if not value.total and _belongs_to_row(value.expr) else ""
-    return Result(name, value.expr, total=value.total, row=row)
-
-
-def _like(elements: Elements, output: Result, name: str, terms: Sequence[Expr], leaf: Expr | None = None) -> Result:
-    """The sum of terms that have the shape of an output, or are summed to that of `leaf`, which has it."""
-    values = [elements(t) for t in terms]
-    if output.reduced:
-        if any((v.dims, v.kept, v.scaled) != (output.reduced, output.kept, False) for v in values):
-            raise Unsupported("sums over different dimensions")
-        return Result(name, ex.add(*(v.expr for v in values)), reduced=output.reduced, kept=output.kept)
-    if any(v.dims or v.like not in (None, leaf) for v in values):
-        raise Unsupported("sums over different dimensions")
-    if output.total:
-        if len({v.dropped for v in values}) > 1 or (leaf is None and not all(v.total for v in values)):
-            raise Unsupported("a reduction of a reduction")
-        for value in values:
-            if not value.dropped:
-                elements.require_elements(value.expr)
-        parts = [v.expr / ELEMENTS if v.total == "mean" else v.expr for v in values]
-        return Result(name, ex.add(*parts), total="sum", row="row" if values[0].dropped else "")
-    if any(v.total for v in values) or (not output.row and any(v.dropped for v in values)):
-        raise Unsupported("a reduction of a reduction")
-    parts = [v.expr for v in values]
-    if output.row == "row" and not all(v.dropped for v in values):
-        raise Unsupported("a value for each element of a row")
-    if output.row:
-        of_row = [v.dropped or _belongs_to_row(v.expr) for v in values]
-        if leaf is None and not all(of_row):
-            raise Unsupported("a value for each element of a row")
-        parts = [t if own else make("row_sum", t) for t, own in zip(parts, of_row, strict=True)]
-    return Result(name, ex.add(*parts), row=output.row)
 
 
 def _with_equal_numbers(passes: Sequence[Kernel]) -> list[Kernel]:
@@ -373,7 +335,5 @@ def _operands(elements: Elements, leaves: Iterable[Expr], given: Sequence[Expr])
     found = []
     for leaf in leaves:
         view = elements.views[leaf]
-        if view.tensor["kind"] == "int_tensor":
-            raise Unsupported("a tensor of integers")
         found.append(Operand(leaf, given.index(view.tensor), view.dims))
     return tuple(sorted(found, key=lambda o: (o.place, o.dims)))

@@ -28,7 +28,8 @@ class Result:
     It is summed to the shape of the tensor at `place` among the inputs, viewed by `dims`; over everything if `total`
     ("sum" or "mean"). `row`: it has one element for each row, and the last dimension is gone ("row") or 1 ("kept");
     a total is then one over rows.
-    `reduced`: the dimensions of the pass that it is summed over, which are gone, or 1 if `kept`.
+    `reduced`: the dimensions of the pass that it is summed over, which are gone, or 1 if `kept`. `leaf`: it is not an
+    output but a sum, for which this symbol stands in what follows from it, stored in the type of the arithmetic.
     """
 
     name: str
@@ -39,16 +40,21 @@ class Result:
     row: str = ""
     reduced: tuple[int, ...] = ()
     kept: bool = False
+    leaf: Expr | None = None
 
 
 @dataclass(frozen=True)
 class Kernel:
-    """One pass. `shape` are the operands that broadcast to its shape; `numbers` the hyperparameters it reads.
+    """One pass. Where outputs follow from sums over everything, `finish` are their formulas in these and other results;
+    forward stores the sums that are `given` to backward.
+
+    `shape` are the operands that broadcast to its shape; `numbers` the hyperparameters it reads.
 
     `wide`: it computes in float64 whatever the tensors hold. `by_row`: it has reductions along the last dimension.
     `keeps` are those of them that forward stores beside its results, as one number for each row in the type of its
-    arithmetic; `known` those that backward reads in place of computing them again. Of the operands at each of `spans`
-    one has to have as many elements in a row as the pass: what is reduced there has no other.
+    arithmetic; `known` those that backward reads in place of computing them again. `whole` are the operands of whole
+    numbers, of which each row has one; `placed`: places in a row are read, which have to be in it. Of the operands at
+    each of `spans` one has to have as many elements in a row as the pass: what is reduced there has no other.
     """
 
     name: str
@@ -60,7 +66,22 @@ class Kernel:
     by_row: bool
     keeps: tuple[Expr, ...] = ()
     known: tuple[Operand, ...] = ()
+    whole: tuple[Operand, ...] = ()
+    placed: bool = False
+    finish: tuple[Expr, ...] = ()
+    outputs: tuple[Result, ...] = ()
+    given: tuple[Expr, ...] = ()
     spans: tuple[tuple[int, ...], ...] = ()
+
+    @property
+    def returned(self) -> tuple[Result, ...]:
+        """What its outputs are, also where they follow from what it computes."""
+        return self.outputs or self.results
+
+    @property
+    def sums(self) -> tuple[Expr, ...]:
+        """The symbols of the sums over everything that are the last of its results."""
+        return tuple(r.leaf for r in self.results if r.leaf is not None)
 
     @property
     def reductions(self) -> tuple[Expr, ...]:

@@ -12,7 +12,7 @@ from symgrad.compiler.workbench import Workbench
 from symgrad.ir import expr as ex
 from symgrad.ir.expr import Expr
 from symgrad.ir.traversal import substitute, topological
-from symgrad.targets.fused.elements import ROW_OPS
+from symgrad.targets.fused.terms import ROW_OPS
 from symgrad.targets.torch.layout import Layout
 
 __all__ = ["narrowed"]

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 
 from symgrad.ir.expr import Expr
 from symgrad.ir.traversal import topological
-from symgrad.targets.fused.elements import ROW_OPS, Unsupported, View, length, of_elements
 from symgrad.targets.fused.model import Operand
+from symgrad.targets.fused.picks import known_before
+from symgrad.targets.fused.terms import REDUCTIONS, ROW_OPS, Unsupported, View, length, of_elements
 
 __all__ = ["Stage", "compared", "kept", "spans", "stages"]
 
@@ -27,8 +28,10 @@ class Stage:
 def stages(roots: Sequence[Expr], known: Collection[Expr] = ()) -> tuple[Stage, ...]:
     """The passes over a row before the one that writes, each with what needs no later one.
 
-    Where some reductions are known beforehand, the first stage is no pass: it settles what follows from these alone.
+    Where some reductions are known beforehand, or what is picked of a row, the first stage is no pass: it settles what
+    follows from these alone.
     """
+    known = (*known, *known_before(topological(*roots, leaves=known)))
     depth: dict[Expr, int] = {}
     for node in topological(*roots, leaves=known):
         above = () if node in known else node.args
@@ -77,8 +80,10 @@ def _settled(roots: Sequence[Expr], known: Collection[Expr]) -> list[Expr]:
     order = topological(*roots, leaves=known)
     row: dict[Expr, bool] = {}
     for node in order:
-        row[node] = node.op in ROW_OPS or (
-            not node.is_static and bool(node.args) and all(a.is_static or row[a] for a in node.args)
+        row[node] = (
+            node in known
+            or node.op in ROW_OPS
+            or (not node.is_static and bool(node.args) and all(a.is_static or row[a] for a in node.args))
         )
     users = [n for n in order if n not in known and (not row[n] or n.op in ROW_OPS)]
     read = [*(r for r in roots if row[r]), *(a for n in users for a in n.args if row[a])]
@@ -87,7 +92,7 @@ def _settled(roots: Sequence[Expr], known: Collection[Expr]) -> list[Expr]:
         node = read.pop(0)
         if node.is_boolean:  # a row keeps numbers: a truth value follows from them where it is read
             read = [*(a for a in node.args if row[a]), *read]
-        elif node.op not in ROW_OPS:
+        elif node not in known and node.op not in ROW_OPS:
             stored[node] = None
     return list(stored)
 
@@ -103,7 +108,7 @@ def spans(order: Sequence[Expr], operands: Sequence[Operand], shape: Sequence[Vi
     places = {o.leaf: k for k, o in enumerate(operands) if -1 not in o.dims}
     found: dict[tuple[int, ...], None] = {}
     for node in order:
-        if node.op in ROW_OPS:
+        if node.op in REDUCTIONS:
             along = [n for n in of_elements(node.args[0]) if n in places]
             if not along:
                 raise Unsupported("a reduction of a reduction")

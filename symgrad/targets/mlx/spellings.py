@@ -11,7 +11,7 @@ _MX = {
     **{name: name for name in ("tanh", "abs", "sign", "floor", "ceil", "round", "erf", "erfinv", "rsqrt", "sigmoid")},
     **{name: f"arc{name[1:]}" for name in ("asin", "acos", "atan", "asinh", "acosh", "atanh")},
 }
-_RUNTIME = ("erfc", "erfcx", "log_ndtr", "lgamma", "digamma", "sinc", "finite")
+_RUNTIME = ("erfc", "erfcx", "log_ndtr", "ndtri", "lgamma", "digamma", "sinc", "finite")
 _RUNTIME_OF_TWO = ("fmod", "hypot", "xlogy", "xlog1py", "heaviside", "polygamma")
 
 MLX = Spelling(
@@ -28,6 +28,7 @@ MLX = Spelling(
         "pow": "{0} ** {1}",
         "relu": "mx.maximum({0}, 0)",
         "softplus": "mx.logaddexp({0}, 0)",
+        "where": "mx.where({0}, {1}, {2})",
     },
     operations={
         **{name: f"mx.{name}({{0}}, {{attributes}})" for name in ("sum", "mean", "prod", "cumsum", "logsumexp")},
@@ -72,11 +73,14 @@ MLX = Spelling(
         **{f"conv{n}d_weight": f"rt.conv_weight({n}, {{0}}, {{1}}, {{shape}}, {{attributes}})" for n in (1, 2)},
         **{f"conv_transpose{n}d": f"rt.conv_transpose({n}, {{all}}, {{attributes}})" for n in (1, 2)},
         "cat": "mx.concatenate([{all}], axis={axis})",
+        "between": "rt.cut({0}, {axis}, {1}, {2})",
+        "between_back": "rt.cut_back({0}, {shape}, {axis}, {1}, {2})",
         "slice": "rt.cut({0}, {attributes})",
         "slice_back": "rt.cut_back({0}, {shape}, {attributes})",
         "chunk": "rt.chunk({0}, {axis}, {chunks}, {index})",
         "chunk_back": "rt.chunk_back({0}, {shape}, {axis}, {chunks}, {index})",
         "part": "rt.part({0}, {axis}, {index}, {shapes})",
+        "diff": "rt.diff({0}, {attributes})",
         "flip": "rt.flip({0}, {dims})",
         "roll": "mx.roll({0}, {shifts}, {dims})",
         "pad": "rt.pad({0}, {pad})",
@@ -88,6 +92,7 @@ MLX = Spelling(
         "tril": "mx.tril({0}, {diagonal})",
         "triu": "mx.triu({0}, {diagonal})",
         "arange": "mx.arange({0})",
+        "random_bits": "rt.random_bits({shape}, {0})",
         "detach": "mx.stop_gradient({0})",
         "transpose": "{0}.swapaxes({dim0}, {dim1})",
         "mT": "{0}.swapaxes(-1, -2)",
@@ -107,10 +112,12 @@ MLX = Spelling(
         "drop": "rt.drop({0}, {axis}, {keepdims})",
         "count": "",
     },
-    # MLX has 0 for the derivative of clip at its ends, and for that of maximum and minimum at a tie.
+    # MLX has 0 for the derivative of clip at its ends, and for that of maximum and minimum at a tie; that of where is a
+    # product with the condition, so that NaN on the other side passes.
     differentiated={
         "clamp": "rt.clamp({0}, {1}, {2})",
         "maximum": "rt.maximum({0}, {1})",
         "minimum": "rt.minimum({0}, {1})",
+        "where": "rt.where({0}, {1}, {2})",
     },
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from symgrad.accuracy.candidates import Candidate
 from symgrad.accuracy.measure import ulp_text
@@ -122,8 +122,9 @@ def _residuals(layout: Layout) -> str:
     lets = {form: symbol(name) for form, name in layout.lets.items()}
     own = {o.name for o in layout.spec.outputs}
     for _, variant in layout.operation.derivative_variants():
+        base = [s for s in variant.plan.base if not s.spared]
         outputs = lets | {form: symbol(name) for name, form in variant.outputs.items() if form.args and name in own}
-        names = [formula(s.value if s.source == "input" else substitute(s.value, outputs)) for s in variant.plan.base]
+        names = [formula(s.value if s.source == "input" else substitute(s.value, outputs)) for s in base]
         texts.append(listed(names) if names else "nothing")
     values = [s.value for variant in layout.variants for s in layout.kept(variant)]
     written = dict.fromkeys(formula(with_sizes(substitute(value, lets))) for value in values)
@@ -134,8 +135,21 @@ def _residuals(layout: Layout) -> str:
     text = f"Residuals: {' or '.join(saved) if len(saved) > 1 else saved[0]}"
     if kept:
         which = "which is" if len(written) == 1 else "which are"
-        text += f"; and {listed(kept)}, {which} recomputed where backward is differentiated"
-    return wrapped(text + ".")
+        again = "" if layout.is_once else f", {which} recomputed where backward is differentiated"
+        text = f"Residuals: {listed(kept)}" if saved == ["nothing"] else f"{text}; and {listed(kept)}"
+        text += again
+    return wrapped(" ".join([f"{text}.", *_packings(layout)]))
+
+
+def _packings(layout: Layout) -> Iterator[str]:
+    """What is kept in fewer bits, and how far derivatives are off."""
+    kept = dict.fromkeys(s.packing for v in layout.variants for s in v.plan.saved if s.packing is not None)
+    for packing in kept:
+        if packing.error:
+            what = f"off by at most {packing.error}, and gradients by what that changes"
+            yield f"{packing.name} is kept as {packing.form}, {what}."
+        else:
+            yield f"The mask of {packing.name} is kept as bits."
 
 
 def _accuracy(layout: Layout) -> str:
@@ -163,7 +177,8 @@ def class_docstring(layout: Layout) -> str:
     spec = layout.spec
     wanted = layout.differentiable
     smooth = [o.name for o in spec.outputs if o.grad]
-    order = "once" if not spec.options.double_backward else "to any order, in any mode"
+    lost = "once by autograd, to any order in torch.func" if layout.is_once else "to any order, in any mode"
+    order = lost if spec.options.double_backward else "once"
     names = listed([o.name for o in spec.outputs])
     text = f"{names} of {spec.op}"
     if len(spec.outputs) == 1:

@@ -27,6 +27,7 @@ _OF_MODULES: tuple[tuple[Row, ...], ...] = (
         (".", ("_extern",)),
         (".", ("_kernels as rtk",)),
         (".", ("_library",)),
+        (".", ("_packing",)),
         (".", ("_runtime as rt",)),
         (".", ("_special",)),
     ),

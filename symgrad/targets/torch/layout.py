@@ -17,6 +17,7 @@ from symgrad.lower.naming import Names
 from symgrad.lower.program import missing
 from symgrad.ops.tensors import TENSOR_OPS, Ref
 from symgrad.ops.tensors.einsum import contracts_nothing
+from symgrad.plan.packing import is_inexact
 from symgrad.plan.saving import Saved
 from symgrad.spec import Spec
 from symgrad.targets.torch.printer import Printer
@@ -299,6 +300,16 @@ class Layout:
                 if several or _floats(product) != present or contracts_nothing(product):
                     return True
         return False
+
+    @cached_property
+    def is_packed(self) -> bool:
+        """Whether something is kept in fewer bits."""
+        return any(s.packing is not None for v in self.variants for s in v.plan.saved)
+
+    @cached_property
+    def is_once(self) -> bool:
+        """Whether what backward reads has lost its derivative, because it was packed."""
+        return any(s.spared or is_inexact(s) for v in self.variants for s in v.plan.base)
 
     @cached_property
     def keeps(self) -> int:

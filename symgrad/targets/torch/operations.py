@@ -404,7 +404,9 @@ def _size_along(of: Extent, dim: int) -> Dim | None:
 def _device(printer: Printer, like: Expr) -> Code:
     """The device of a tensor that is at hand."""
     lender = _lender(printer, like)
-    assert lender is not None, like
+    if lender is None:  # backward may have kept labels alone
+        tensors = (n for n in printer.names if n.op == "sym" and not n.is_static)
+        lender = min(tensors, key=lambda n: (n.is_differential, n.name))
     return code("{0}.device", printer(lender))
 
 

@@ -8,31 +8,11 @@ from symgrad.accuracy.cost import is_product
 from symgrad.accuracy.machine import machine
 from symgrad.ir.expr import OO, Expr
 from symgrad.ir.traversal import topological
+from symgrad.ops.functions import FUNCTIONS
 from symgrad.ops.tensors import TENSOR_OPS
 
 # Powers that torch rounds once; others are products of rounded products.
 _ONE_ROUNDING = (Fraction(2), Fraction(-1), Fraction(1, 2), Fraction(-1, 2))
-
-# Functions on half precision of which torch rounds intermediate values, on some device, or a number beside the tensor.
-_SEVERAL_ROUNDINGS = frozenset({"xlogy", "xlog1py", "remainder", "fmod"})
-
-# Functions that torch does not have in half precision on a CPU: they are evaluated in float32.
-_NOT_IN_HALF = frozenset(
-    [
-        "bessel_j0",
-        "bessel_j1",
-        "bessel_y0",
-        "bessel_y1",
-        "erfcx",
-        "log_ndtr",
-        "modified_bessel_k0",
-        "modified_bessel_k1",
-        "ndtri",
-        "scaled_modified_bessel_k0",
-        "scaled_modified_bessel_k1",
-        "zeta",
-    ]
-)
 
 # Operations that do not round: applied to half precision they need no wider type.
 _EXACT = frozenset({"relu", "where", "abs", "neg", "sign", "clamp", "maximum", "minimum", "floor", "ceil", "round"})
@@ -55,12 +35,10 @@ def _rounds_inside(node: Expr) -> bool:
     """Whether torch's operation on half precision rounds more than its result."""
     if node.op == "pow":
         return node.args[1].number not in _ONE_ROUNDING
+    if node.op in FUNCTIONS:
+        return not FUNCTIONS[node.op].in_half
     row = TENSOR_OPS.get(node.op)
-    return (
-        node.op in _SEVERAL_ROUNDINGS | _NOT_IN_HALF
-        or (row is not None and row.rounds_inside)
-        or (node.op == "einsum" and len(node.args) > 2)
-    )
+    return (row is not None and row.rounds_inside) or (node.op == "einsum" and len(node.args) > 2)
 
 
 def _is_narrow(scalar: Expr) -> bool:

@@ -26,7 +26,9 @@ from symgrad.targets.torch.dtypes import floated_in
 from symgrad.targets.torch.layout import Layout, references
 
 __all__ = [
+    "accepted",
     "bad_shapes",
+    "in_sizes",
     "large_shapes",
     "refused",
     "sampled_range",
@@ -114,8 +116,11 @@ def _values(spec: Spec, h: Hyperparameter, is_attribute: bool) -> list[Any]:
 
 
 def _attributes(layout: Layout) -> frozenset[str]:
-    """The hyperparameters that tensor operations take as attributes."""
-    return references(f for v in layout.variants for f in v.formulas.values())
+    """The hyperparameters that tensor operations take as attributes, or as bounds and sizes of views."""
+    formulas = [f for v in layout.variants for f in v.formulas.values()]
+    views = [(n, row) for n in topological(*formulas) if (row := TENSOR_OPS.get(n.op)) is not None and row.view]
+    bounds = [s for n, row in views for k in row.numbers if k < len(n.args) for s in n.args[k].symbols]
+    return references(formulas) | {s.name for s in bounds if s["kind"] == "int"}
 
 
 def variant_at(layout: Layout, values: Sequence[Any]) -> Variant | None:
@@ -139,7 +144,7 @@ def shapes(layout: Layout) -> tuple[list[Shapes], list[Shapes]]:
     if any(t.shape is not None for t in spec.tensors):
         found, empty = _named(spec), []
         if not operations:
-            empty = [_sized(spec, {}, first=0)]
+            empty = [in_sizes(spec, {}, first=0)]
     elif spec.test.shapes:
         found, empty = [_given(spec)], []
         if not operations:
@@ -230,20 +235,20 @@ def _fitting(layout: Layout, found: list[Shapes]) -> list[Shapes]:
     spec = layout.spec
     fitting = _fitting_of(layout)
     symbols = [layout.symbol(t.name) for t in spec.tensors]
-    fits = _fits(layout)
+    fits = accepted(layout)
     fine = [shapes for shapes in found if fits(shapes)]
     free = [s for s, t in zip(symbols, spec.tensors, strict=True) if t.shape is None]
     if spec.test.shapes or len(fine) == len(found) or (fits(found[0]) and not free):
         return fine or found
     for named in sizes(_sizes(spec, {})):
-        declared = {s: shape or () for s, shape in zip(symbols, _sized(spec, named), strict=True) if s not in free}
+        declared = {s: shape or () for s, shape in zip(symbols, in_sizes(spec, named), strict=True) if s not in free}
         whole = fitting.shapes(declared, free)
         if whole is not None:
             return [tuple(whole[s] for s in symbols), *fine]
     return fine or found
 
 
-def _fits(layout: Layout) -> Callable[[Shapes], bool]:
+def accepted(layout: Layout) -> Callable[[Shapes], bool]:
     """Whether the operations accept some shapes."""
     fitting = _fitting_of(layout)
     symbols = [layout.symbol(t.name) for t in layout.spec.tensors]
@@ -276,7 +281,7 @@ def shapes_beside(layout: Layout, fixed: Mapping[str, tuple[int, ...]], shapes: 
         return tuple(kept.values())
     unbound = {n: size for n, size in _sizes(layout.spec, {}).items() if n not in bound}
     for named in sizes(unbound, (size for shape in fixed.values() for size in shape)):
-        sized = _sized(layout.spec, {**named, **bound})
+        sized = in_sizes(layout.spec, {**named, **bound})
         declared = {s: fixed.get(s.name, shape or ()) for s, shape in zip(symbols, sized, strict=True) if s not in free}
         if (whole := fitting.shapes(declared, free)) is not None:
             return tuple(whole[s] for s in symbols)
@@ -301,16 +306,16 @@ def _named(spec: Spec) -> list[Shapes]:
             fixed = t.shape[1:] if t.shape[:1] == ("...",) else t.shape
             pairs = zip(reversed(fixed), reversed(sizes), strict=False)
             given |= {d: s for d, s in pairs if isinstance(d, str)}
-    base = _sized(spec, given)
+    base = in_sizes(spec, given)
     with_given = tuple(
         tuple(spec.test.shapes[t.name]) if t.name in spec.test.shapes else s
         for t, s in zip(spec.tensors, base, strict=True)
     )
     found = [with_given, base]
     if not spec.test.shapes:
-        found.append(_sized(spec, dict.fromkeys(_dimension_names(spec), 1)))
+        found.append(in_sizes(spec, dict.fromkeys(_dimension_names(spec), 1)))
     if any(t.shape and t.shape[0] == "..." for t in spec.tensors):
-        found += [_sized(spec, given, leading=()), _sized(spec, given, leading=(2, 2))]
+        found += [in_sizes(spec, given, leading=()), in_sizes(spec, given, leading=(2, 2))]
     return found
 
 
@@ -323,7 +328,8 @@ def _sizes(spec: Spec, given: dict[str, int]) -> dict[str, int]:
     return {n: given.get(n, _SIZES[k % len(_SIZES)]) for k, n in enumerate(_dimension_names(spec))}
 
 
-def _sized(spec: Spec, given: dict[str, int], leading: tuple[int, ...] = (2,), first: int | None = None) -> Shapes:
+def in_sizes(spec: Spec, given: dict[str, int], leading: tuple[int, ...] = (2,), first: int | None = None) -> Shapes:
+    """The shapes of tensors with the given sizes of dimensions, those of `...` and of the first dimension."""
     size_of = _sizes(spec, given)
     if first is not None and size_of:
         size_of[next(iter(size_of))] = first
@@ -348,10 +354,10 @@ def large_shapes(layout: Layout) -> list[Shapes]:
     names = _dimension_names(spec)
     if not names or len(names) > 3 or any(t.shape is None for t in spec.tensors):
         return []
-    fits = _fits(layout)
+    fits = accepted(layout)
     found = []
     for many, longs in ((17, (33, 34, 36)), (9, (1025, 1026, 1028))):  # halves and quarters are taken of even ones
-        tried = [_sized(spec, dict.fromkeys(names, many) | {names[-1]: long}, leading=(3,)) for long in longs]
+        tried = [in_sizes(spec, dict.fromkeys(names, many) | {names[-1]: long}, leading=(3,)) for long in longs]
         sized = next(filter(fits, tried), tried[0])
         if max(math.prod(s or ()) for s in sized) <= _LARGEST:
             found.append(sized)

@@ -21,4 +21,11 @@ def shared_files(read: Collection[str]) -> dict[str, str]:
     return {f"{name}.py": _text(f"{name}.py") for name, alias in _CALLED.items() if alias in read}
 
 
-_CALLED = {"_runtime": "rt", "_kernels": "rtk", "_library": "_library", "_extern": "_extern", "_special": "_special"}
+_CALLED = {
+    "_runtime": "rt",
+    "_kernels": "rtk",
+    "_library": "_library",
+    "_extern": "_extern",
+    "_packing": "_packing",
+    "_special": "_special",
+}

@@ -199,7 +199,10 @@ class _Facts:
         same = all(r == residuals[0] for r in residuals)
         yield "residuals", constant(residuals[0] if same else residuals)
         extern = len(spec.tensors) if spec.extern is not None and spec.extern.backward else 0
-        if most := max(self.kept, extern):
+        packed = dict.fromkeys(s.packing for v in layout.variants for s in v.plan.saved if s.packing is not None)
+        if packed:
+            yield "packed", constant({p.name: p.form for p in packed})
+        if most := max(self.kept, extern, len(packed)):
             yield "kernel_residuals", constant(most)
         if overridden := [t.name for t in spec.tensors if any(t.name in v.overrides for v in layout.variants)]:
             yield "overridden", constant(overridden)
@@ -229,10 +232,12 @@ class _Facts:
         names = {layout.symbol(t.name): t.name for t in self.spec.tensors}
         scope = Scope(layout.names(), layout.symbols(), lets=layout.lets)
         kept: tuple[Saved, ...] = (*variant.plan.base, *layout.kept(variant))
-        for saved in kept:
+        for saved in (s for s in kept if not s.spared):
             name = names.get(saved.value)
             if name is None:
                 name = scope.names.for_value(released(saved.value), layout.symbols())
+            if saved.packing is not None:  # the tensor itself is not what is saved
+                name = f"{name} as {saved.packing.form}"
             found[name] = tuple(keepers(saved, variant, layout))
         return found
 

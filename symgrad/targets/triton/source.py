@@ -18,9 +18,9 @@ from symgrad.parse.formula import formula
 from symgrad.resources import environment
 from symgrad.targets.constants import constant_value
 from symgrad.targets.formatting import format_python
-from symgrad.targets.fused.elements import ROW_OPS
 from symgrad.targets.fused.kernels import Kernel
 from symgrad.targets.fused.rows import Stage, compared, stages
+from symgrad.targets.fused.terms import REDUCTIONS, ROW_OPS
 from symgrad.targets.fused.writing import name_values
 from symgrad.targets.torch.docs import module_docstring
 from symgrad.targets.torch.layout import Layout
@@ -386,4 +386,4 @@ _NUMBERS = {
 _WORDS = {"row_sum": "row_total", "row_max": "largest", "row_min": "smallest"}
 _NEUTRAL = {"row_sum": "0.0", "row_max": 'float("-inf")', "row_min": 'float("inf")'}
 _COMBINED = {"row_sum": "{0} + {1}", "row_max": "maximum({0}, {1})", "row_min": "minimum({0}, {1})"}
-assert set(ROW_OPS) == set(_WORDS)
+assert set(REDUCTIONS) == set(_WORDS)

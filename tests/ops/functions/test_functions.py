@@ -182,10 +182,23 @@ def test_what_torch_saves_is_what_the_row_says(row: Function) -> None:
     saved: list[torch.Tensor] = []
     names = [f"v{i}" for i in range(len(values))]
     with torch.autograd.graph.saved_tensors_hooks(lambda t: (saved.append(t), t)[1], lambda t: t):
-        eval(row.torch.format(*names), {"torch": torch, "F": functional, **dict(zip(names, values, strict=True))})
+        eval(row.torch.format(*names), {**SCOPE, **dict(zip(names, values, strict=True))})
     stated = ("x" in row.saves) * sum(a.op == "sym" for a in args) + ("y" in row.saves) + ("m" in row.saves)
     storages = {t.untyped_storage().data_ptr() for t in saved if t.numel() == 3}
     assert stated <= max(len(storages), 0) or not row.saves
+
+
+@pytest.mark.parametrize("row", [r for r in ROWS if r.in_half and not r.orders], ids=lambda r: r.name)
+def test_torch_rounds_once_in_half_precision_where_the_row_says_so(row: Function) -> None:
+    args = arguments(row)
+    found = [a for a in points(row, 40) if all(a.values())]
+    values = {a: torch.tensor([p[a] for p in found]).bfloat16() if a.op == "sym" else int(a["value"]) for a in args}
+    names = dict(zip(("a", "b", "c"), values.values(), strict=False))
+    got = eval(row.torch.format(*names), {**SCOPE, **names})
+    for k, result in enumerate(got.double().tolist()):
+        point = {a: float(v[k]) for a, v in values.items() if isinstance(v, torch.Tensor)}
+        (true,) = exact([make(row.name, *args)], point, 100)
+        assert result == pytest.approx(float(true), rel=2**-8, abs=1e-38, nan_ok=True), (row.name, point)
 
 
 @pytest.mark.parametrize("name", ["maximum", "minimum"])

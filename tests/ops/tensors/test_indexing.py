@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 import torch.nn.functional as F
+from compiled import compiled_text
 from derivatives import check, rand
 
 from symgrad.ir.expr import symbol
@@ -27,6 +28,14 @@ def test_gather_adds_what_is_picked_twice() -> None:
     check("gather(x, 1, i)", {"x": x, "i": index[:, :1]}, like=lambda x, i: x.gather(1, i))
     check("gather(x, n, i)", {"x": x, "i": index}, {"n": 1}, like=lambda x, i: x.gather(1, i))
     check("take_along_dim(x, i, dim=1)", {"x": x, "i": index}, like=lambda x, i: x.gather(1, i), declare=(True,))
+
+
+def test_places_are_on_a_device_where_backward_keeps_labels_alone() -> None:
+    text = "op: f\ntensors: {x: {shape: [B, N]}, v: {shape: [N]}, i: {shape: [B], dtype: int}}\n"
+    op = compiled_text(text + 'outputs: {y: "where(arange(N) < i[:, None], v - x, 0)"}\n')
+    x, v, i = rand(4, 5).requires_grad_(), rand(5).requires_grad_(), whole(5, 4)
+    own, right = (torch.autograd.grad(f(x, v, i).sum(), (x, v)) for f in (op.function, op.composite))
+    torch.testing.assert_close(own, right)
 
 
 @pytest.mark.parametrize(

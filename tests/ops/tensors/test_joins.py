@@ -45,6 +45,9 @@ FREE: list[tuple[str, Callable[..., Any]]] = [  # of tensors of any number of di
     ("flip(x, -1)", lambda x: x.flip(-1)),
     ("roll(x, 1, -1)", lambda x: x.roll(1, -1)),
     ("roll(x, [1, -2], [0, 1])", lambda x: x.roll((1, -2), (0, 1))),
+    ("diff(x)", lambda x: x.diff()),
+    ("diff(x, 2, 0)", lambda x: x.diff(2, 0)),
+    ("diff(x**2, n=3) * 2", lambda x: (x**2).diff(3) * 2),
     ("pad(x, [1, 2])", lambda x: F.pad(x, (1, 2))),
     ("pad(x, [-1, 2, 1, 0])", lambda x: F.pad(x, (-1, 2, 1, 0))),
     ("pad(x, [1, 2], value=3)", lambda x: F.pad(x, (1, 2), value=3)),
@@ -102,6 +105,16 @@ def test_rotary_embedding_is_a_rotation_of_halves() -> None:
     )
 
 
+def test_of_few_elements_there_are_no_differences_and_their_gradient_is_zero() -> None:
+    for order in (3, 4, 5):
+        check(
+            f"diff(x**2, {order}, dim=0)",
+            {"x": rand(3, 4)},
+            like=lambda x, n=order: (x**2).diff(n, 0),
+            declare=(False,),
+        )
+
+
 def test_joined_tensors_of_one_have_tangents_of_all() -> None:
     check("cat([x, y], dim=0)", {"x": rand(2, 3), "y": rand(4, 3)}, like=lambda x, y: torch.cat([x, y]))
     check("cat([x, 0 * y, y], dim=0)[1:]", {"x": rand(2, 3), "y": rand(4, 3)}, declare=(True,))
@@ -112,6 +125,8 @@ def test_joined_tensors_of_one_have_tangents_of_all() -> None:
     [
         ("x[:, 1:]", "[N, ?]"),
         ("x[:, 2:5]", "[N, 3]"),
+        ("diff(y, 2)", "[B, 4]"),
+        ("cat([diff(x), x[:, :1]], dim=1)", "[N, C]"),
         ("cat([x[:, :2], x[:, 2:]], dim=1)", "[N, C]"),
         ("cat([chunk(x, 2, dim=1)[1], chunk(x, 2, dim=1)[0]], dim=1)", "[N, C]"),
         ("unflatten(flatten(y), 0, [B, 6])", "[B, 6]"),
@@ -137,7 +152,7 @@ def test_sizes_are_known_where_those_of_operands_are(text: str, shape: str) -> N
         ("y[0, 0, 0]", "3 places in a tensor of 2 dimensions"),
         ("y[::-1]", "write flip"),
         ("y[0.5]", "a subscript is made of"),
-        ("y[:n]", "bounds of a slice are whole numbers"),
+        ("y[:n / 2]", "bounds of a slice are whole numbers"),
         ("z[1:]", "where the shape is not declared"),
         ("y[..., 0, ...]", "once"),
         ("cat([x, y], dim=0)", "'C' meets 6"),
@@ -153,6 +168,11 @@ def test_sizes_are_known_where_those_of_operands_are(text: str, shape: str) -> N
         ("squeeze(y, 1)", "is not 1"),
         ("tril(x[0])", "needs two dimensions"),
         ("pad(x, [1])", "two numbers for each dimension"),
+        ("diff(y, 7)", "differences of order 7 along dimension -1 of [2, 6]"),
+        ("diff(y, 0)", "at least 1"),
+        ("diff(y, n)", "must be made of whole numbers, not of hyperparameters"),
+        ("diff(x, dim=n)", "not of hyperparameters"),
+        ("diff(sum(y))", "without dimensions"),
         ("arange(5)", "needs the size of a dimension"),
         ("stack([x, x[0]], 0)", "different numbers of dimensions"),
     ],

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import string
 
 import pytest
+import torch
+from derivatives import check, rand
 
 from symgrad.ops.tensors import INTERNAL_ROWS, ROWS, TENSOR_OPS, TENSOR_SPELLINGS, TensorOp
 from symgrad.targets.torch.operations import SPECIAL
@@ -60,3 +63,57 @@ def test_no_name_stands_for_two_rows() -> None:
 def test_fields_are_rows() -> None:
     for row in TENSOR_OPS.values():
         assert all(operation in TENSOR_OPS for _, operation in row.fields), row.name
+
+
+# A formula of each operation that specs call: of x [3, 4], a square s [3, 3], w [4, 3], integers i [3], and of n
+# dimensions a grid gn and a kernel kn of two channels.
+EXAMPLES = {
+    **{name: f"{name}(x, dim=-1)" for name in ("sum", "mean", "prod", "amax", "amin", "var", "logsumexp", "norm")},
+    **{name: f"{name}(x, dim=-1)" for name in ("softmax", "log_softmax", "cumsum", "cumprod", "logcumsumexp")},
+    **{name: f"{name}(x, dim=-1).values" for name in ("max", "min", "sort", "cummax", "cummin", "median")},
+    **{name: f"{name}(x)" for name in ("flatten", "tril", "triu")},
+    **{name: f"{name}(s @ s.mT + eye(d3))" for name in ("inverse", "det", "logdet", "logabsdet", "cholesky")},
+    **{f"conv{n}d": f"conv{n}d(g{n}, k{n}, padding=1)" for n in (1, 2, 3)},
+    **{f"conv_transpose{n}d": f"conv_transpose{n}d(g{n}, k{n}, stride=2)" for n in (1, 2, 3)},
+    **{f"avg_pool{n}d": f"avg_pool{n}d(g{n}, 2)" for n in (1, 2, 3)},
+    **{f"max_pool{n}d": f"max_pool{n}d(g{n}, 2)" for n in (1, 2, 3)},
+    "detach": "detach(x) * x",
+    "topk": "topk(x, 2, dim=-1).values",
+    "matmul": "x @ w",
+    "einsum": "einsum('nk,kn->n', x, w)",
+    "solve": "solve(s + 4 * eye(d3), x)",
+    "transpose": "transpose(x, 0, 1) * w",
+    "mT": "x.mT * w",
+    "T": "x.T * w",
+    "unsqueeze": "unsqueeze(x, 1) * x",
+    "squeeze": "squeeze(x[:, :1], 1)",
+    "diagonal": "diagonal(s * s)",
+    "gather": "gather(x, 1, i[:, None])",
+    "segment_sum": "segment_sum(x, i, 4)",
+    "segment_max": "segment_max(x, i, 4)",
+    "segment_min": "segment_min(x, i, 4)",
+    "cat": "cat([x, sin(x)], dim=0)",
+    "flip": "flip(x, 1) * x",
+    "roll": "roll(x, 1, 0) * x",
+    "pad": "pad(x, [1, 2]) ** 2",
+    "diff": "diff(x, 2) ** 2",
+    "permute": "permute(x, [1, 0]) * w",
+    "reshape": "reshape(x, 2, 6) ** 2",
+    "unflatten": "unflatten(x, -1, [2, 2]) ** 2",
+}
+
+
+def is_called(row: TensorOp) -> bool:
+    """Whether specs call it, and it has a derivative."""
+    return row.differentiable and not is_spelling(row) and row in ROWS
+
+
+@pytest.mark.parametrize("row", [*filter(is_called, TENSOR_OPS.values())], ids=lambda row: row.name)
+def test_every_row_has_an_example_whose_value_and_derivatives_hold(row: TensorOp) -> None:
+    assert row.name in EXAMPLES, f"write a formula of {row.name} into EXAMPLES"
+    i = torch.tensor([2, 0, 2])
+    text = EXAMPLES[row.name]
+    given = {"x": rand(3, 4), "s": rand(3, 3), "w": rand(4, 3), "i": i}
+    for n in (1, 2, 3):
+        given |= {f"g{n}": rand(1, 2, *(4, 5, 6)[:n]), f"k{n}": rand(2, 2, *(2, 2, 2)[:n])}
+    check(text, {name: t for name, t in given.items() if re.search(rf"\b{name}\b", text)}, declare=(True,))

@@ -45,6 +45,17 @@ def test_what_is_beyond_float32_is_not_asked_for() -> None:
     assert None in largest.values[0]
 
 
+def test_what_was_declared_has_several_elements_where_that_is_few() -> None:
+    found = points(
+        "\nop: f\ntensors: {x: {shape: [B, T, S]}, w: {shape: [S]}}\noutputs: {y: 'softmax(x, dim=-1) * w'}\n"
+    )
+    assert {tuple(p.shapes) for p in found} == {((1, 3, 3), (3,))}
+
+
+def test_what_is_drawn_has_no_truth_in_the_formula() -> None:
+    assert not points("\nop: f\ntensors: {x: }\nhyperparameters: {seed: 0}\noutputs: {y: 'dropout(x, 0.5, seed)'}\n")
+
+
 def test_a_range_of_the_spec_is_kept() -> None:
     text = "\nop: f\ntensors: {x: }\noutputs: {y: exp(x)}\ntest: {ranges: {x: [0, 2]}}\n"
     assert all(0 <= x <= 2 for p in points(text) for x in p.arguments[0])

@@ -67,6 +67,12 @@ def test_recurrences_are_those_of_a_loop_and_transposed_to_each_other(framework:
     np.testing.assert_allclose(rt.scan_back(*given, -1), backward, rtol=1e-6)
 
 
+def test_differences_in_mlx_are_those_of_numpy() -> None:
+    rt = runtime("mlx")
+    for order, axis in ((1, -1), (2, 0), (3, 1), (4, 1)):
+        np.testing.assert_array_equal(rt.diff(array("mlx", X), order, axis), np.diff(X, order, axis))
+
+
 @BOTH
 @pytest.mark.parametrize(("stop", "start"), [(5, 0), (None, -5)])
 def test_a_slice_beyond_the_size_is_refused(framework: str, start: int, stop: int | None) -> None:
@@ -78,6 +84,26 @@ def test_a_slice_beyond_the_size_is_refused(framework: str, start: int, stop: in
 def test_a_dimension_without_equal_parts_is_refused(framework: str) -> None:
     with pytest.raises(ValueError, match="equal parts"):
         runtime(framework).chunk(array(framework, X), 1, 3, 0)
+
+
+@BOTH
+@pytest.mark.parametrize("seed", [0, 1, -5, 2**31, 2**62 - 1, -(2**63)])
+def test_what_a_seed_draws_is_what_it_draws_in_torch(framework: str, seed: int) -> None:
+    from symgrad.targets.torch.runtime import _runtime
+
+    truth = _runtime.random_bits(torch.Size((3, 50)), seed, "cpu")
+    rt = runtime(framework)
+    np.testing.assert_array_equal(rt.random_bits((3, 50), seed), truth)
+    if abs(seed) < 2**31:
+        np.testing.assert_array_equal(rt.random_bits((3, 50), array(framework, np.int32(seed))), truth)
+
+
+@BOTH
+def test_every_seed_of_a_batch_draws_its_own(framework: str) -> None:
+    rt = runtime(framework)
+    vmap = importlib.import_module("jax" if framework == "jax" else "mlx.core").vmap
+    drawn = vmap(lambda seed: rt.random_bits((4,), seed))(array(framework, np.array([3, -1], dtype="int32")))
+    np.testing.assert_array_equal(drawn, [rt.random_bits((4,), 3), rt.random_bits((4,), -1)])
 
 
 @BOTH

@@ -6,7 +6,8 @@ import pytest
 
 from symgrad.ir.expr import make, symbol
 from symgrad.ops.tensors.shaping import unsqueeze
-from symgrad.targets.fused.elements import ELEMENTS, ROW, Elements, Unsupported, View, size_of
+from symgrad.targets.fused.elements import Elements
+from symgrad.targets.fused.terms import ELEMENTS, ROW, Unsupported, View, size_of
 
 X = symbol("x", "tensor", ("N", "C", "T"))
 A = symbol("alpha", "tensor", ("C",))

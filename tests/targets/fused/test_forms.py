@@ -5,9 +5,12 @@ from __future__ import annotations
 import mpmath as mp
 import pytest
 
-from symgrad.accuracy.evaluate import exact
+from symgrad.accuracy.evaluate import FLOAT32, exact
+from symgrad.accuracy.machine import machine_form
+from symgrad.accuracy.simulate import simulate
 from symgrad.compiler.compile import compile_operation
 from symgrad.ir import expr as ex
+from symgrad.ir import truth
 from symgrad.ir.expr import make, symbol
 from symgrad.ir.traversal import topological
 from symgrad.parse import parse_formulas
@@ -52,6 +55,17 @@ def test_the_form_has_the_same_value(form, x):
     assert count("sigmoid", found) == count("softplus", found) == 0
 
 
+@pytest.mark.parametrize("mirrored", [-2, -1, 0, 1, 2])
+@pytest.mark.parametrize("power", [-2, -1, 0, 1, 2])
+def test_the_form_in_float32_is_a_number_where_the_sigmoids_are(power, mirrored):
+    form = make("sigmoid", X) ** power * make("sigmoid", -X) ** mirrored
+    (found,) = rational_forms([form])
+    for x in (-120.0, -40.0, 0.5, 40.0, 120.0):
+        expected = float(value(form, x))
+        (result,) = simulate([machine_form(found)], {X: x}, FLOAT32)
+        assert result == pytest.approx(expected, rel=1e-4, abs=1e-35) or (expected > 1e38 and result == float("inf"))
+
+
 def test_a_value_and_its_derivative_share_one_exponential():
     slope = 4 * X * make("sigmoid", X) * make("sigmoid", 2 * SOFT) * make("sigmoid", -2 * SOFT) + make("tanh", SOFT)
     found = rational_forms(with_equal_arguments([X * make("tanh", SOFT), slope]))
@@ -64,6 +78,14 @@ def test_equal_arguments_that_are_written_differently_can_become_one():
     roots = [make("sigmoid", one), make("sigmoid", -other)]
     assert count("exp", *rational_forms(roots)) == 2
     assert count("exp", *rational_forms(with_equal_arguments(roots))) == 1
+
+
+@pytest.mark.parametrize("test", ["ge", "lt"])
+def test_arguments_that_are_equal_in_a_dead_branch_alone_stay_two(test):
+    guarded = truth.where(truth.compare(test, X, Y), 1, make("abs", X))
+    log = make("log", guarded)
+    roots = [make("sigmoid", 2 * log), make("sigmoid", -2 * log * Y**2), make("exp", log * X)]
+    assert with_equal_arguments(roots) == roots
 
 
 def test_what_holds_a_reduction_of_a_row_is_not_measured():

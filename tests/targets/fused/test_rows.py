@@ -7,9 +7,9 @@ import pytest
 from symgrad.ir import expr as ex
 from symgrad.ir.expr import make, symbol
 from symgrad.ir.traversal import topological
-from symgrad.targets.fused.elements import ROW, Unsupported, View, length
 from symgrad.targets.fused.model import Operand
 from symgrad.targets.fused.rows import Stage, kept, spans, stages
+from symgrad.targets.fused.terms import ROW, Unsupported, View, length
 
 X = symbol("x", "tensor")
 G = symbol("grad_y", "cotangent")

@@ -116,6 +116,18 @@ def test_clip_and_maximum_have_the_derivatives_of_torch_where_they_are_different
     close(mx.grad(lambda x: rt.minimum(x, ends).sum())(ends), [0.5, 0.5])
 
 
+def test_a_branch_that_is_not_chosen_has_no_part_in_derivatives() -> None:
+    """MLX multiplies by the condition, and NaN times 0 is NaN."""
+    chosen, nan = mx.array([True, False]), mx.array([1.0, math.nan])
+    f = lambda x: rt.where(chosen, x, 0.0)  # noqa: E731
+    close(mx.vjp(f, [X], [nan])[1][0], [1, 0])
+    close(mx.jvp(f, [X], [nan])[1][0], [1, 0])
+    twice = mx.vjp(lambda x: mx.grad(lambda x: (f(x) ** 2).sum())(x), [X], [nan])[1][0]
+    close(twice, [2, 0])
+    close(mx.grad(lambda b: rt.where(chosen, 1.0, b).sum())(mx.array(3.0)), 1)
+    close(mx.vmap(mx.grad(lambda c, x: rt.where(c, x * x, 0.0), 1))(chosen, X), [2, 0])
+
+
 def test_softmax_of_half_precision_sums_in_float32(tmp_path: Path) -> None:
     text = "op: rows\ntensors: {x: }\noutputs: {y: 'softmax(x, dim=-1)'}\n"
     rows = imported(text, "mlx", tmp_path).rows(mx.zeros((70_000,), dtype=mx.float16))
@@ -143,6 +155,12 @@ def log_ndtr(x: Any) -> Any:
     return mpmath.log(mpmath.erfc(-x / mpmath.sqrt(2)) / 2)
 
 
+def ndtri(p: Any) -> Any:
+    """By bisection of the logarithm: of a tail and of the middle."""
+    tail, sign = (p, 1) if p < 0.5 else (1 - p, -1)
+    return sign * mpmath.findroot(lambda x: log_ndtr(x) - mpmath.log(tail), (-15, 0.5), solver="anderson")
+
+
 def log_gamma(x: Any) -> Any:
     return mpmath.log(abs(mpmath.gamma(x)))
 
@@ -152,6 +170,7 @@ SPECIAL: list[tuple[str, Callable[..., Any], Callable[..., Any], list[float], fl
     ("erfc", rt.erfc, mpmath.erfc, [-3, -0.7, 0, 0.3, 0.49, 0.6, 1.7, 4.5, 8.5], 64),
     ("erfcx", rt.erfcx, erfcx, [-4, -1.2, 0, 0.4, 2, 9, 50, 1e5], 256),
     ("log_ndtr", rt.log_ndtr, log_ndtr, [-100, -20, -3, -1.1, -0.9, 0, 1, 3], 64),
+    ("ndtri", rt.ndtri, ndtri, [1e-37, 1e-20, 1e-7, 0.001, 0.02, 0.24, 0.26, 0.4, 0.6, 0.76, 0.99, 1 - 2**-24], 64),
     ("lgamma", rt.lgamma, log_gamma, [-2.5, -0.3, 0.1, 0.7, 1.2, 1.9, 3.3, 7.9, 8.1, 1e3], 64),
     ("digamma", rt.digamma, mpmath.digamma, [-2.3, -0.2, 0.1, 0.9, 1.3, 1.9, 4.2, 9.9, 30], 64),
     ("trigamma", lambda x: rt.polygamma(1, x), lambda x: mpmath.polygamma(1, x), [0.1, 1, 5.5, 40], 64),
@@ -181,6 +200,12 @@ def test_special_functions_and_their_derivatives_are_numbers_at_every_size(name:
     function = getattr(rt, name)
     assert not mx.isnan(function(x)).any()
     assert not mx.isnan(mx.grad(lambda x: function(x).sum())(x)).any()
+
+
+def test_a_normal_number_is_infinite_at_the_ends_and_none_beyond() -> None:
+    np.testing.assert_array_equal(rt.ndtri(mx.array([0.0, 1.0])), [-math.inf, math.inf])
+    np.testing.assert_array_equal(mx.grad(lambda p: rt.ndtri(p).sum())(mx.array([0.0, 1.0])), [math.inf, math.inf])
+    assert mx.isnan(rt.ndtri(mx.array([-0.1, 1.5]))).all()
 
 
 def test_functions_of_two_arguments_at_their_corners() -> None:

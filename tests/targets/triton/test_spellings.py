@@ -21,6 +21,7 @@ from symgrad.ir import truth
 from symgrad.ir.expr import Expr, make, num, symbol
 from symgrad.ir.traversal import topological
 from symgrad.ops.functions import FUNCTIONS
+from symgrad.targets.torch.runtime import _special
 from symgrad.targets.triton.printer import TritonPrinter
 from symgrad.targets.triton.shared import MODULE, shared_files
 from symgrad.targets.triton.spellings import SPELLINGS
@@ -159,7 +160,7 @@ def test_special_values_are_those_of_torch(interpret, path, name: str) -> None:
     got = interpret(interpreted.values, path, f"run_{name}", tensors)
     want = eval(
         FUNCTIONS[name].torch.format("a", "b", "c"),
-        {"torch": torch, "F": torch.nn.functional, **dict(zip("abc", tensors, strict=False))},
+        {"torch": torch, "F": torch.nn.functional, "_special": _special, **dict(zip("abc", tensors, strict=False))},
     )
     torch.testing.assert_close(got, want, rtol=1e-13, atol=1e-16, equal_nan=True)
 

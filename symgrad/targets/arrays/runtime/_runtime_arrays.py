@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 __all__ = [
     "check_shapes",
@@ -16,6 +16,7 @@ __all__ = [
     "cut",
     "flatten",
     "hyperparameter",
+    "mixed_bits",
     "part",
     "quotient",
     "several",
@@ -25,6 +26,8 @@ __all__ = [
 ]
 
 T = TypeVar("T")  # of arrays
+Halves: TypeAlias = "tuple[Any, Any]"
+"""The high and the low half of integers of 64 bits, as arrays of uint32."""
 
 
 # ------------------------------------------------------------------------------------------ arguments
@@ -141,3 +144,41 @@ def unflatten(array: T, axis: int, *sizes: int) -> T:
     place = axis % x.ndim
     found: T = x.reshape((*x.shape[:place], *sizes, *x.shape[place + 1 :]))
     return found
+
+
+# ------------------------------------------------------------------------------------------ random numbers
+_GOLDEN, _FIRST, _SECOND = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
+
+
+def mixed_bits(places: T, seed: Halves) -> T:
+    """Return 23 random bits for each place, counted from 1, of uint32: those of SplitMix64 for a seed.
+
+    They are computed in halves, for not every device has integers of 64 bits.
+    """
+    high, low = _times((places ^ places, places), _GOLDEN)  # type: ignore[operator]
+    start = _mixed(seed)
+    total: Any = start[1] + low
+    found: T = _mixed((start[0] + high + (total < low), total))[0] >> 9
+    return found
+
+
+def _mixed(bits: Halves) -> Halves:
+    """Return the finaliser of SplitMix64: integers that differ in any bit differ in about half of all."""
+    return _folded(_times(_folded(_times(_folded(bits, 30), _FIRST), 27), _SECOND), 31)
+
+
+def _folded(bits: Halves, by: int) -> Halves:
+    """Return integers in each of which every bit is joined, by exclusive or, with the one so many places up."""
+    high, low = bits
+    return high ^ (high >> by), low ^ (low >> by | high << (32 - by))
+
+
+def _times(bits: Halves, factor: int) -> Halves:
+    """Return the products with a number, without what is beyond 64 bits."""
+    high, low = bits
+    d, c, b, a = (factor >> k & 0xFFFF for k in (48, 32, 16, 0))  # the products of parts of 16 bits fit in 32
+    x, y = low >> 16, low & 0xFFFF
+    middle = x * a + (y * a >> 16)
+    carry = y * b + (middle & 0xFFFF)
+    above = x * b + (middle >> 16) + (carry >> 16) + low * c + (low * d << 16) + high * a + (high * b << 16)
+    return above, low * a + (low * b << 16)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
@@ -23,6 +24,7 @@ from ._runtime_arrays import (
     cut,
     flatten,
     hyperparameter,
+    mixed_bits,
     part,
     quotient,
     several,
@@ -63,8 +65,8 @@ Pull = TypeVar("Pull", bound=Callable[..., Gradients])
 def array(op: str, name: str, value: Any, kind: str = "float", *, optional: bool = False) -> Any:
     """Return an argument as an array of its kind: ``float``, ``int`` or ``bool``.
 
-    Numbers beside arrays stay weakly typed, and whole numbers become floats where the kind is
-    ``float``. Raises TypeError for anything else.
+    Numbers stay weakly typed, and whole numbers become floats where the kind is ``float``. Raises
+    TypeError for anything else.
     """
     if value is None and optional:
         return None
@@ -83,8 +85,12 @@ def array(op: str, name: str, value: Any, kind: str = "float", *, optional: bool
 
 
 def arrays(op: str, /, **values: Any) -> tuple[Any, ...]:
-    """Return arguments as arrays of floats. Raises TypeError for anything else."""
-    return tuple(array(op, name, value) for name, value in values.items())
+    """Return arguments as arrays of floats, numbers beside arrays in the dtype of all. Raises TypeError otherwise."""
+    found = tuple(array(op, name, value) for name, value in values.items())
+    if all(a.weak_type for a in found):
+        return found
+    dtype = jnp.result_type(*found)
+    return tuple(a.astype(dtype) if a.weak_type else a for a in found)
 
 
 # ------------------------------------------------------------------------------------------ dtypes
@@ -167,7 +173,8 @@ class Operation(Generic[Result]):
     def gradients(self, *, primals: Sequence[int], outputs: Sequence[int]) -> Callable[[Pull], Pull]:
         """Take ``rule(primals, outputs, cotangents, *hyperparameters)``, the gradient of each array.
 
-        Reverse mode keeps the primals and outputs at these places; the others are None in the rule.
+        Reverse mode keeps the primals and outputs at these places; of the other primals the rule has the
+        shape and the dtype, of the other outputs nothing.
         """
 
         def take(rule: Pull) -> Pull:
@@ -185,7 +192,8 @@ class Operation(Generic[Result]):
 
             def backward(*arguments: Any) -> tuple[Any, ...]:
                 *values, (own, found, likes), cotangents = arguments
-                gradients = rule(own, found, tuple_of(cotangents), *values)
+                shown = tuple(like if a is None else a for a, like in zip(own, likes, strict=True))
+                gradients = rule(shown, found, tuple_of(cotangents), *values)
                 return tuple(
                     None if like is None or g is None else like(g) for like, g in zip(likes, gradients, strict=True)
                 )
@@ -248,7 +256,7 @@ class Like:
     """The shape and dtype of an argument, for its gradient; no data."""
 
     def __init__(self, value: Array) -> None:
-        self.shape, self.dtype, self.axes = value.shape, value.dtype, _axes(value)
+        self.shape, self.size, self.dtype, self.axes = value.shape, value.size, value.dtype, _axes(value)
 
     def __hash__(self) -> int:
         return hash((self.shape, self.dtype, self.axes))
@@ -340,6 +348,16 @@ def finite(x: Array) -> Array:
     return jnp.nan_to_num(x, nan=jnp.nan, posinf=1e30, neginf=-1e30)
 
 
+def random_bits(shape: Sequence[int], seed: Any) -> Array:
+    """Return 23 random bits for each place of an array, the same for a seed wherever they are drawn."""
+    if isinstance(seed, int):
+        number = jnp.uint32(seed >> 32 & 0xFFFFFFFF), jnp.uint32(seed & 0xFFFFFFFF)
+    else:
+        number = (seed >> 31 >> 1).astype(jnp.uint32), seed.astype(jnp.uint32)
+    places = jax.lax.iota(jnp.uint32, math.prod(shape)).reshape(shape) + 1
+    return mixed_bits(places, number).astype(jnp.int32)
+
+
 # ------------------------------------------------------------------------------------------ reductions
 def var(x: Array, axis: Any = None, correction: int = 1, keepdims: bool = False) -> Array:
     """Return the variance, of a sample unless ``correction`` is 0."""
@@ -408,8 +426,12 @@ def cumsum_back(x: Array, axis: int) -> Array:
 
 
 def logcumsumexp(x: Array, axis: int) -> Array:
-    """Return the logarithm of the sum of exponentials of each element and all before it."""
-    return jax.lax.cumlogsumexp(x, axis=axis % x.ndim)
+    """Return the logarithm of the sum of exponentials of each element and all before it.
+
+    JAX's own takes a window of all elements, many times as slow on a CPU.
+    """
+    found: Array = jax.lax.associative_scan(jnp.logaddexp, x, axis=axis)
+    return found
 
 
 def shift(x: Array, axis: int, step: int, fill: float = 0) -> Array:

@@ -21,6 +21,7 @@ from ._runtime_arrays import (
     cut,
     flatten,
     hyperparameter,
+    mixed_bits,
     part,
     quotient,
     sum_to,
@@ -395,7 +396,34 @@ def flip(x: Array, axes: Sequence[int]) -> Array:
     return x
 
 
+def diff(x: Array, n: int = 1, axis: int = -1) -> Array:
+    """Return the differences of neighbours along a dimension, ``n`` times."""
+    for _ in range(n):
+        x = cut(x, axis, 1) - cut(x, axis, 0, -1)
+    return x
+
+
 # ------------------------------------------------------------------------------------------ kinks
+def where(condition: Array, a: Any, b: Any) -> Array:
+    """Return ``a`` where a condition holds, else ``b``; what was not chosen has no part in derivatives, NaN neither."""
+    dtypes = [v.dtype for v in (a, b) if isinstance(v, mx.array)]
+    a, b = (v if isinstance(v, mx.array) else mx.array(v, *dtypes) for v in (a, b))
+    found: Array = _where(condition, a, b)
+    return found
+
+
+_where = Function(
+    "where",
+    mx.where,
+    lambda primals, outputs, tangents: [[where(primals[0], *(0 if t is None else t for t in tangents[1:]))]],
+    lambda primals, outputs, cotangents: (
+        None,
+        where(primals[0], cotangents[0], 0),
+        where(primals[0], 0, cotangents[0]),
+    ),
+)
+
+
 def clamp(x: Array, low: Any, high: Any) -> Array:
     """Return ``x`` between bounds, with the derivative 1 at them; MLX's is 0."""
     if low is not None:
@@ -427,6 +455,13 @@ def fmod(x: Array, other: Any) -> Array:
 def heaviside(x: Array, values: Any) -> Array:
     """Return 0 below 0, 1 above, and ``values`` at 0."""
     return mx.where(x > 0, 1.0, mx.where(x < 0, 0.0, values))
+
+
+def random_bits(shape: Sequence[int], seed: Any) -> Array:
+    """Return 23 random bits for each place of an array, the same for a seed wherever they are drawn."""
+    number = mx.array(seed, mx.int64)
+    places = mx.arange(1, math.prod(shape) + 1, dtype=mx.uint32).reshape(shape)
+    return mixed_bits(places, ((number >> 32).astype(mx.uint32), number.astype(mx.uint32))).astype(mx.int32)
 
 
 # ------------------------------------------------------------------------------------------ reductions
@@ -704,6 +739,11 @@ def log_ndtr(x: Array) -> Array:
     return _log_ndtr(x)
 
 
+def ndtri(p: Array) -> Array:
+    """Return the inverse of the normal distribution function."""
+    return _ndtri(p)
+
+
 def lgamma(x: Array) -> Array:
     """Return the logarithm of the absolute gamma function."""
     return _lgamma(x)
@@ -830,9 +870,27 @@ def _log_ndtr_slope(x: Array, y: Array) -> Array:
     return mx.where(x < 0, low, mx.exp(-0.5 * x * x - y) / math.sqrt(2 * math.pi))
 
 
+def _ndtri_value(p: Array) -> Array:
+    """By the inverse of erf in the middle; in a tail by Newton's steps from outside, on the logarithm."""
+    tail = mx.minimum(p, 1 - p)
+    logarithm = mx.log(mx.minimum(tail, 0.25))
+    x = -mx.sqrt(-2 * logarithm)
+    for _ in range(5):
+        found = _log_ndtr_value(x)
+        x = x - (found - logarithm) / _log_ndtr_slope(x, found)
+    far = mx.where(tail == 0, -math.inf, x)
+    return mx.where(tail > 0.25, math.sqrt(2) * mx.erfinv(2 * p - 1), mx.where(p < 0.5, far, -far))
+
+
+def _ndtri_slope(p: Array, x: Array) -> Array:
+    tail = mx.minimum(p, 1 - p)
+    return mx.where(tail == 0, math.inf, 1 / (tail * _log_ndtr_slope(-mx.abs(x), mx.log(tail))))
+
+
 _erfc = _elementary("erfc", _erfc_value, lambda x, y: -2 / _ROOT_PI * _gauss(x))
 _erfcx = _elementary("erfcx", _erfcx_value, _erfcx_slope)
 _log_ndtr = _elementary("log_ndtr", _log_ndtr_value, _log_ndtr_slope)
+_ndtri = _elementary("ndtri", _ndtri_value, _ndtri_slope)
 
 # lgamma(x) / ((x - 1) (x - 2)) on [1, 2] as a Chebyshev series in 2 x - 3.
 _LGAMMA = (

@@ -80,7 +80,12 @@ class Methods(Forward, Backward, Jvp):
         more = [keyword("residuals", tuple_of(residuals))] if residuals else []
         fixed = [layout.outputs[o.name] for o in layout.spec.outputs if not o.grad]
         more += [keyword("fixed", tuple_of(fixed))] if fixed else []
-        return (*program, Do(code("rt.save(ctx, inputs, {0}, {1})", shown, [*saved, *more])))
+        if layout.is_packed:
+            forms = [s.packing.form if s.packing else "" for s in (*variant.plan.base, *layout.kept(variant))]
+            spared = tuple(k for k, s in enumerate(variant.plan.base) if s.spared)
+            more += [keyword("spared", constant(spared))] if spared else []
+            more = [keyword("op", constant(layout.spec.op)), keyword("forms", constant(tuple(forms))), *more]
+        return (*program, Do(code(f"{self._saver}.save(ctx, inputs, {{0}}, {{1}})", shown, [*saved, *more])))
 
 
 def _if_any(conditions: Iterable[Condition], value: Code) -> Code:

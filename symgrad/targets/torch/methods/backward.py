@@ -47,7 +47,7 @@ class Backward(Common):
         if len(cotangents) == 1:  # which is not None then
             name = next(o.name for o in layout.spec.outputs if f"grad_{o.name}" in cotangents)
             scope.shapes[cotangent(name, variant.formulas[name])] = code("{0}.shape", f"grad_{name}")
-        unpacked = self._unpack(variant, scope, "rt.saved(ctx)", with_kept=True)
+        unpacked = self._unpack(variant, scope, f"{self._saver}.saved(ctx)", with_kept=True)
         kept = layout.kept(variant)
         for saved in variant.plan.base:
             needed = self._needed_by(saved.value, variant)

@@ -130,6 +130,11 @@ class Common:
             return (Assign(tuple(read), tuple_of([own[name] for name in read])),)
         return tuple(Assign(name, own[name]) for name in read)
 
+    @property
+    def _saver(self) -> str:
+        """The module that saves values."""
+        return "_packing" if self.layout.is_packed else "rt"
+
     def _cotangents(self) -> list[str]:
         """The cotangents that backward reads."""
         return [f"grad_{o.name}" for o in self.layout.spec.outputs if o.grad]

@@ -38,7 +38,8 @@ _FLAGS = (
     *("-std=c++17", "-O2", "-march=native", "-shared", "-fPIC", "-w", "-Wno-psabi"),
     *("-fno-math-errno", "-fno-trapping-math", "-ffp-contract=fast", "-fno-tree-slp-vectorize"),
 )
-_TYPES = {"u": ctypes.c_uint, "p": ctypes.c_void_p, "d": ctypes.c_double, "i": ctypes.c_int}
+_WHOLE = frozenset({torch.int64, torch.int32})  # what torch has for indices
+_EXACT = 2**24  # whole numbers that float32 has
 _PLAIN = (Tensor, torch.nn.Parameter)
 
 # ------------------------------------------------------------------------- private names of torch
@@ -52,24 +53,48 @@ _empty_strided: Any = getattr(_guards, "_empty_strided_cpu", None) or (  # in ha
 
 # ---------------------------------------------------------------------------------- what a module says
 class Pass(NamedTuple):
-    """One kernel: the types of its arguments, what it reads and writes, and the subsets it is compiled for.
+    """One kernel: what it reads and writes, and the subsets of results it is compiled for, as bits.
 
-    ``numbers`` are the places of the hyperparameters that it reads among the arguments of forward,
-    ``places`` those that its results belong to.
+    ``operands`` are places among the tensors that it is given, each with the dimensions that it lacks, or with None
+    where it is what forward kept of rows; ``results`` are their kinds, the tensors whose shapes they have, and
+    dimensions. ``numbers`` are the places of the hyperparameters that it reads among the arguments of forward,
+    ``places`` those that its results belong to, ``shape`` the operands whose shapes broadcast to that of the pass.
+    One that is ``placed`` reads places in rows, and tells whether some is none; the last ``whole`` of the operands are
+    whole numbers, one for each row. ``finish`` makes the outputs of what it has computed.
     """
 
     name: str
-    types: str
     operands: tuple[Any, ...]
     results: tuple[Any, ...]
-    shape: tuple[Any, ...]
-    subsets: tuple[int, ...]
+    subsets: tuple[int, ...] = (1,)
     counts: tuple[str, ...] = ()
     rows: bool = False
     part: int = 0
+    placed: bool = False
+    whole: int = 0
+    finish: Any = None
     spans: tuple[Any, ...] = ()
     numbers: tuple[int, ...] = ()
     places: tuple[int, ...] = ()
+    shape: tuple[Any, ...] = ()
+
+    def types(self) -> list[Any]:
+        """Return the types of the arguments of the function."""
+        wanted = [ctypes.c_uint] * (len(self.subsets) > 1)
+        data = [ctypes.c_void_p] * (len(self.operands) + len(self.results))
+        numbers = [ctypes.c_double] * (len(self.numbers) + len(self.counts))
+        return [*wanted, *data, *numbers, ctypes.c_void_p, ctypes.c_int]
+
+
+def kernel(name: str, operands: tuple[Any, ...], results: tuple[Any, ...] = (), **others: Any) -> Pass:
+    """Return a kernel; an operand may be its place alone, a result its kind alone or with a place.
+
+    Without ``results`` they are the gradients of tensors at ``places``, or one of the shape of the pass.
+    """
+    results = results or tuple(("tensor", k) for k in others.get("places", ())) or ("full",)
+    read = tuple((o, ()) if isinstance(o, int) else o for o in operands)
+    rows = [(r,) if isinstance(r, str) else r for r in results]
+    return Pass(name, read, tuple((*r, *("full", 0, ())[len(r) :]) for r in rows), **others)
 
 
 class Passes(NamedTuple):
@@ -83,6 +108,16 @@ class Passes(NamedTuple):
     tangents: Mapping[int, Pass] = {}
     second: Mapping[int, Pass] = {}
     keeps: bool = False  # whether forward returns statistics of rows, which backward reads
+
+    def of_one_shape(self) -> Passes:
+        """Return the passes with the shape of them all: what forward reads broadcasts to it."""
+        shape = () if self.forward is None else self.forward.operands
+
+        def shaped(found: Mapping[int, Pass]) -> dict[int, Pass]:
+            return {bits: own._replace(shape=shape) for bits, own in found.items()}
+
+        forward, backward = (own and own._replace(shape=shape) for own in self[:2])
+        return Passes(forward, backward, shaped(self.tangents), shaped(self.second), self.keeps)
 
 
 class Kernels:
@@ -102,7 +137,7 @@ class Kernels:
         cotangents: tuple[int, ...] = (0,),
         choose: Callable[..., int] | None = None,
     ) -> None:
-        self.library, self.tensors, self.passes = library, tensors, passes
+        self.library, self.tensors, self.passes = library, tensors, [p.of_one_shape() for p in passes]
         self.cotangents, self.choose = cotangents, choose
         self.differentiates_twice = any(p.second for p in passes)
 
@@ -172,13 +207,17 @@ class Kernels:
         passes = self.chosen(args)
         if passes.forward is None:
             return None
-        wanted = -1 if keep or not passes.keeps else (1 << count) - 1
+        computed = sum(kind != "statistic" for kind, _, _ in passes.forward.results)
+        wanted = -1 if keep or not passes.keeps else (1 << computed) - 1
         found = self.run(passes.forward, args[: self.tensors], args, None, wanted)
         return found if found is None or keep else found[:count]
 
     def run(self, entry: Any, tensors: Any, args: tuple[Any, ...], shapes: Any, wanted: int = -1) -> Any:
         """Run a pass with the hyperparameters that it reads among ``args``."""
-        return self.library.run(entry, tensors, [args[k] for k in entry.numbers], shapes, wanted)
+        numbers = [args[k] for k in entry.numbers]
+        if entry.whole and any(type(n) is int and abs(n) >= _EXACT for n in numbers):  # labels are compared with it
+            return None
+        return self.library.run(entry, tensors, numbers, shapes, wanted)
 
 
 class _Call:
@@ -385,12 +424,14 @@ class Library:
         if walk.places is not None:
             addresses = [addresses[place] for place in walk.places]
         threads = torch.get_num_threads()
-        walk.function(*walk.subset, *addresses, *numbers, *walk.counts, walk.address, threads)
-        return results
+        if walk.function(*walk.subset, *addresses, *numbers, *walk.counts, walk.address, threads):
+            return None  # a place out of range, for which eager operations have an error
+        return results if walk.finish is None else list(walk.finish(walk.dtype, *results))
 
     def prepare(self, entry: Any, tensors: Any, shapes: Any, wanted: int, key: Any) -> Any:
         """Return how a pass runs over tensors like these, or False where it must not."""
         known = [place for place, dims in entry.operands if dims is None]
+        known += [place for place, _ in entry.operands[len(entry.operands) - entry.whole :]]
         dtypes = {t.dtype for k, t in enumerate(tensors) if t.dtype != torch.bool and k not in known}
         walk: Any = False
         if len(dtypes) == 1 and dtypes <= _STORAGE.keys():  # eager operations know how to promote
@@ -454,10 +495,11 @@ class Library:
 
     def bind(self, walk: Any, entry: Any, tensors: Any, library: Any) -> Any:
         """Return the walk with the function that it calls, and its geometry; None where the library has none."""
-        walk.function = getattr(library, entry.name, None)
+        walk.function, walk.finish = getattr(library, entry.name, None), entry.finish
         if walk.function is None:
             return self.give_up(RuntimeError(f"{library._name} has no {entry.name}: remove it"), entry.part)
-        walk.function.argtypes, walk.function.restype = [_TYPES[letter] for letter in entry.types], None
+        walk.function.argtypes = entry.types()
+        walk.function.restype = ctypes.c_int if entry.placed or entry.whole else None
         numbers = [len(walk.sizes) - 1, *walk.sizes[-1:], *walk.sizes[:-1]]
         for k, steps in enumerate(walk.steps, -len(entry.operands)):
             numbers += [walk.summed[k]] if k >= 0 else []
@@ -535,6 +577,7 @@ class _Walk:
 
     def __init__(self, dtype: torch.dtype) -> None:
         self.function: Any = None
+        self.finish: Any = None
         self.dtype = dtype
         self.places: list[int] | None = []  # of the arguments among tensors and results; None: as they are
         self.copies: dict[int, Any] = {}
@@ -551,13 +594,13 @@ class _Walk:
     def copied(self, tensors: Any) -> list[Tensor]:
         """Return the tensors, those of unfit strides or of truth values copied."""
         found = list(tensors)
-        for place, like in self.copies.items():
-            fit = found[place].to(self.dtype)
+        for place, (dtype, like) in self.copies.items():
+            fit = found[place].to(dtype)
             if like is None:
                 fit = fit.contiguous()
             else:
                 dims, shape, strides = like
-                full = torch.empty_strided(shape, strides, dtype=self.dtype, device=fit.device)
+                full = torch.empty_strided(shape, strides, dtype=dtype, device=fit.device)
                 fit = full.copy_(_unsqueezed(fit, dims))
             found[place] = fit
         return found
@@ -577,7 +620,7 @@ def _walk(entry: Any, tensors: Any, inputs: Any, wanted: int, dtype: torch.dtype
         shape = _broadcast_shapes(*(_unsqueezed(blank[k], dims).shape for k, dims in entry.shape))
     except RuntimeError:  # a mistake, or rows of several lengths, each of which is reduced
         return False
-    if 0 in shape or len(shape) > 16 or (entry.rows and not shape):
+    if 0 in shape or len(shape) > 16 or (entry.rows and not shape) or (entry.placed and shape[-1] > _EXACT):
         return False
     metas = [torch.empty_strided(t.shape, t.stride(), device="meta") for t in tensors]
     views = [_unsqueezed(metas[k], dims or ()) for k, dims in entry.operands]
@@ -599,12 +642,19 @@ def _walk(entry: Any, tensors: Any, inputs: Any, wanted: int, dtype: torch.dtype
         return inner is None or shape[inner] == 1 or step[inner] in (0, 1)
 
     steps = []
-    for view, (place, added) in zip(views, entry.operands, strict=True):
+    for k, (view, (place, added)) in enumerate(zip(views, entry.operands, strict=True)):
         step = view.expand(shape).stride()
-        if added is not None and not (fits(step) and tensors[place].dtype in (dtype, *as_is)):
-            step, walk.copies[place] = _unsqueezed(metas[place].contiguous(), added).expand(shape).stride(), None
+        if k >= len(views) - entry.whole:
+            if tensors[place].dtype not in _WHOLE:
+                return False
+            if tensors[place].dtype != torch.int64:
+                step = _unsqueezed(metas[place].contiguous(), added).expand(shape).stride()
+                walk.copies[place] = torch.int64, None
+        elif added is not None and not (fits(step) and tensors[place].dtype in (dtype, *as_is)):
+            step = _unsqueezed(metas[place].contiguous(), added).expand(shape).stride()
+            walk.copies[place] = dtype, None
             if not fits(step):
-                step, walk.copies[place] = layout, (added, shape, layout)
+                step, walk.copies[place] = layout, (dtype, (added, shape, layout))
         steps.append(step)
     places = [*(place for place, _ in entry.operands), *range(len(tensors), len(tensors) + len(entry.results))]
     walk.places = None if places == list(range(len(places))) else places
@@ -618,8 +668,10 @@ def _walk(entry: Any, tensors: Any, inputs: Any, wanted: int, dtype: torch.dtype
             strides, step = like.view(size).stride(), like.expand(shape).stride()
             if kind == "statistic" and dtype != torch.float64:
                 own = torch.float32  # as it is computed
-        elif kind == "total":
+        elif kind == "total" or kind == "sum":
             summed, size, strides, step = 1, (), (), (0,) * len(shape)
+            if kind == "sum" and dtype != torch.float64:
+                own = torch.float32  # as it is computed
         elif kind == "squeezed" or kind == "reduced":
             like = torch.empty([1 if d - len(shape) in added else n for d, n in enumerate(shape)], device="meta")
             summed, step, size = like.numel(), like.expand(shape).stride(), like.shape

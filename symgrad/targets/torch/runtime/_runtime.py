@@ -780,6 +780,25 @@ def slice_back(value: Tensor, shape: Any, dim: int, start: int, stop: int | None
     return value.new_zeros(shape).slice_scatter(value, place, first, last, step)
 
 
+def between(x: Tensor, start: int, stop: int, dim: int) -> Tensor:
+    """Return the slice along ``dim`` from bounds of a call. Raises ValueError where they are not in order within it."""
+    first, last = _bounds(x.shape[dim], start, stop)
+    return x.narrow(dim, first, last - first)
+
+
+def between_back(value: Tensor, shape: Any, start: int, stop: int, dim: int) -> Tensor:
+    """Return zeros of ``shape`` with ``value`` between bounds of a call."""
+    return slice_back(value, shape, dim, *_bounds(shape[dim], start, stop), 1)
+
+
+def _bounds(size: int, start: int, stop: int) -> tuple[int, int]:
+    first = start + size if start < 0 else start
+    last = stop + size if stop < 0 else stop
+    if not 0 <= first <= last <= size:
+        raise ValueError(f"a dimension of size {size} has no slice {start}:{stop}")
+    return first, last
+
+
 def flatten(x: Tensor, start: int, end: int) -> Tensor:
     """Return ``x`` with the dimensions from ``start`` to ``end`` as one."""
     if not x.dim():

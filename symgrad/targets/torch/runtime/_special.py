@@ -6,8 +6,11 @@ autograd, forward mode, vmap and torch.compile see through it.
 
 from __future__ import annotations
 
+from decimal import Decimal, localcontext
+
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from . import _runtime as rt
 
@@ -221,3 +224,130 @@ def erfi(x: Tensor) -> Tensor:
 
 def erfi_by_autograd(x: Tensor) -> Tensor:
     return 1.1283791670955126 * _grown(x, dawson_by_autograd(x))
+
+
+# ------------------------------------------------------------------------------------------------ Airy's function
+_STEP = 4  # points of the grid in an interval of length 1
+_FAR = 10  # from where the asymptotic series hold 54 bits
+
+
+def _airy_grid() -> list[tuple[float, float]]:
+    """Ai and Ai' at the points of the grid, by their power series with digits enough for what cancels."""
+    found = []
+    with localcontext() as context:
+        context.prec = 60
+        at_zero = Decimal("0.355028053887817239260063186004183176397979174199177527")
+        slope_at_zero = Decimal("-0.258819403792806798405183560189203963479091138354934582")
+        for k in range(-_STEP * _FAR, _STEP * _FAR + 1):
+            x = Decimal(k) / _STEP
+            terms = [at_zero, slope_at_zero * x, Decimal(0)]
+            for n in range(3, 210):
+                terms.append(terms[n - 3] * x**3 / (n * (n - 1)))
+            slope = sum(n * t for n, t in enumerate(terms)) / x if k else slope_at_zero
+            found.append((float(sum(terms)), float(slope)))
+    return found
+
+
+def _airy_series() -> tuple[list[float], list[float]]:
+    """Coefficients of 1/zeta in the asymptotic series of Ai and of Ai'."""
+    values, slopes = [1.0], [1.0]
+    for k in range(1, 22):
+        values.append(values[-1] * (6 * k - 5) * (6 * k - 3) * (6 * k - 1) / (216 * k * (2 * k - 1)))
+        slopes.append(-values[-1] * (6 * k + 1) / (6 * k - 1))
+    return values, slopes
+
+
+_AIRY = _airy_grid()
+_AIRY_FAR, _AIRY_SLOPES_FAR = _airy_series()
+
+
+def _parts(x: Tensor) -> tuple[Tensor, Tensor]:
+    """A number as the sum of two with half of the digits, whose products are exact (T. J. Dekker, 1971)."""
+    grown = x * (134217729.0 if x.dtype == torch.float64 else 4097.0)
+    high = grown - (grown - x)
+    return high, x - high
+
+
+def _lost(a: Tensor, b: Tensor, product: Tensor) -> Tensor:
+    """What rounding took from a product."""
+    (a_high, a_low), (b_high, b_low) = _parts(a), _parts(b)
+    return a_low * b_low - (((product - a_high * b_high) - a_low * b_high) - a_high * b_low)
+
+
+def _airy_phase(size: Tensor) -> tuple[Tensor, Tensor]:
+    """2/3 * size**(3/2), and what rounding takes from it."""
+    root = torch.sqrt(size)
+    square = root * root
+    root_low = ((size - square) - _lost(root, root, square)) / (2 * root)
+    product = size * root
+    third = product / 3
+    low = (((product - 2 * third) - third) + (_lost(size, root, product) + size * root_low)) / 3
+    return 2 * third, 2 * low
+
+
+def _alternating(coefficients: list[float], over: Tensor) -> Tensor:
+    """The series with alternating signs."""
+    total = torch.zeros_like(over)
+    for coefficient in reversed(coefficients):
+        total = coefficient - over * total
+    return total
+
+
+def _airy(x: Tensor, prime: bool) -> Tensor:
+    """Ai or Ai': Taylor's series about the next point of a grid, by Ai'' = x*Ai, and asymptotic series far out.
+
+    The phase, or exponent, of the latter is kept with twice the digits: its rounding would be felt more than that of x.
+    """
+    place = torch.nan_to_num(torch.round(torch.clamp(x, -_FAR, _FAR) * _STEP), nan=0.0)
+    index = place.long() + _STEP * _FAR
+    middle = place / _STEP
+    offset = x - middle
+    taylor = list(F.embedding(index, torch.tensor(_AIRY, dtype=x.dtype, device=x.device)).unbind(-1))
+    taylor.append(middle * taylor[0] / 2)
+    for n in range(3, 15):
+        taylor.append((middle * taylor[n - 2] + taylor[n - 3]) / (n * (n - 1)))
+    if prime:
+        taylor = [n * a for n, a in enumerate(taylor)][1:]
+    near = torch.zeros_like(x)
+    for coefficient in reversed(taylor):
+        near = coefficient + offset * near
+
+    size = torch.where(x > 0, torch.clamp(x, _FAR, 200.0), torch.clamp(-x, min=_FAR))
+    phase, low = _airy_phase(torch.clamp(size, max=1e25))
+    root = torch.sqrt(torch.sqrt(size))
+    amplitude = 0.5641895835477563 * (root if prime else 1 / root)
+    far = _AIRY_SLOPES_FAR if prime else _AIRY_FAR
+    over = 1 / phase
+    decaying = (-0.5 if prime else 0.5) * amplitude * (torch.exp(-phase) * torch.exp(-low) * _alternating(far, over))
+    even, odd = _alternating(far[::2], over * over), over * _alternating(far[1::2], over * over)
+    sine = torch.sin(phase) * torch.cos(low) + torch.cos(phase) * torch.sin(low)
+    cosine = torch.cos(phase) * torch.cos(low) - torch.sin(phase) * torch.sin(low)
+    # With the phase ahead by an eighth of a turn: (sine + cosine, cosine - sine) / sqrt(2).
+    if prime:
+        swinging = (sine - cosine) * even - (sine + cosine) * odd
+    else:
+        swinging = (sine + cosine) * even - (cosine - sine) * odd
+    swinging = amplitude * 0.7071067811865476 * swinging
+    value = torch.where(x > _FAR, decaying, torch.where(x < -_FAR, swinging, near))
+    return torch.where(x == -float("inf"), float("nan") if prime else 0.0, value)
+
+
+def airy_ai(x: Tensor) -> Tensor:
+    """Airy's function Ai; `torch.special.airy_ai` has but four digits about -4, and no derivative."""
+    return _airy(x, False)
+
+
+def airy_ai_prime(x: Tensor) -> Tensor:
+    return _airy(x, True)
+
+
+def airy_ai_by_autograd(x: Tensor) -> Tensor:
+    at = x.detach()
+    value, slope = airy_ai(at), airy_ai_prime(at)
+    return _attached(x, value, slope, at * value, value + at * slope)
+
+
+def airy_ai_prime_by_autograd(x: Tensor) -> Tensor:
+    at = x.detach()
+    value, slope = airy_ai(at), airy_ai_prime(at)
+    return _attached(x, slope, at * value, value + at * slope, 2 * slope + at * at * value)

@@ -1,0 +1,112 @@
+"""What the values of a pass are to what it writes: outputs, gradients summed to a tensor's shape, tangents."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from symgrad.ir import expr as ex
+from symgrad.ir.expr import Expr, make
+from symgrad.ir.traversal import topological
+from symgrad.ops.tensors.shapes import extent
+from symgrad.targets.fused.elements import Elements
+from symgrad.targets.fused.model import Result
+from symgrad.targets.fused.terms import ELEMENTS, ROW_OPS, Unsupported, Value, View, belongs_to_row
+from symgrad.targets.fused.totals import FINISHED, named_total
+
+__all__ = ["gradient_of", "like_output", "output_of", "tangent_of"]
+
+
+def gradient_of(elements: Elements, name: str, place: int, own: Expr, gradients: Sequence[Expr]) -> Result:
+    values, gone = zip(*(_summed(elements, g, own) for g in gradients), strict=True)
+    dims = set(gone)
+    if len(dims) > 1 or any(v.total or v.dropped or v.kept or v.like not in (None, own) for v in values):
+        raise Unsupported("sums over different dimensions")
+    view = View(own)
+    if dims != {()}:
+        view = elements.views[elements.lifted_leaf(elements.leaf(own), dims.pop())]
+    value = ex.add(*(v.expr for v in values))
+    along_row = any(-1 in (v.dims or ()) for v in values)
+    if extent(own).dims[-1:] == (1,) and not along_row and any(n.op in ROW_OPS for n in topological(value)):
+        value = _under_row_sum(value)
+    return Result(name, value, place, view.dims)
+
+
+def _summed(elements: Elements, gradient: Expr, own: Expr) -> tuple[Value, tuple[int, ...]]:
+    """The value of a gradient, and the summed dimensions that are gone: not those that it has again with size 1.
+
+    Those to the left of all that the tensor has are gone wherever it broadcasts.
+    """
+    if gradient.op == "unsqueeze":
+        value = elements(gradient.args[0])
+        if value.dims is not None and value.like is None and set(gradient["dim"]) <= set(value.dims):
+            return value, tuple(d for d in value.dims if d not in gradient["dim"])
+    value = elements(gradient)
+    dims, known = value.dims or (), extent(own)
+    if elements.rank is not None and known.exact and dims == tuple(range(-elements.rank, -len(known.dims))):
+        value, dims = replace(value, dims=()), ()
+    return replace(value, kept=False), () if value.kept else dims
+
+
+def _under_row_sum(value: Expr) -> Expr:
+    """What is summed along the row to the gradient of a tensor with one element for each row."""
+    if value.op == "row_sum":
+        return value.args[0]
+    if value.op == "add":
+        return ex.add(*map(_under_row_sum, value.args))
+    summed = [f for f in value.args if any(n.op in ROW_OPS for n in topological(f))]
+    if value.op != "mul" or len(summed) != 1:
+        raise Unsupported("a gradient of what belongs to a row")
+    return ex.mul(_under_row_sum(summed[0]), *(f for f in value.args if f is not summed[0]))
+
+
+def output_of(name: str, value: Value) -> Result:
+    """What a value is to the output that it is."""
+    if value.dims is not None:
+        if value.like is not None or value.scaled:
+            raise Unsupported("what follows a sum")
+        return Result(name, value.expr, reduced=value.dims, kept=value.kept)
+    row = "row" if value.dropped else "kept" if not value.total and belongs_to_row(value.expr) else ""
+    return Result(name, value.expr, total=value.total, row=row)
+
+
+def like_output(
+    elements: Elements, output: Result, name: str, terms: Sequence[Expr], leaf: Expr | None = None
+) -> Result:
+    """The sum of terms that have the shape of an output, or are summed to that of `leaf`, which has it."""
+    values = [elements(t) for t in terms]
+    if output.reduced:
+        if any((v.dims, v.kept, v.scaled) != (output.reduced, output.kept, False) for v in values):
+            raise Unsupported("sums over different dimensions")
+        return Result(name, ex.add(*(v.expr for v in values)), reduced=output.reduced, kept=output.kept)
+    if any(v.dims or v.like not in (None, leaf) for v in values):
+        raise Unsupported("sums over different dimensions")
+    if output.total:
+        if len({v.dropped for v in values}) > 1 or (leaf is None and not all(v.total for v in values)):
+            raise Unsupported("a reduction of a reduction")
+        for value in values:
+            if not value.dropped:
+                elements.require_elements(value.expr)
+        parts = [v.expr / ELEMENTS if v.total == "mean" else v.expr for v in values]
+        return Result(name, ex.add(*parts), total="sum", row="row" if values[0].dropped else "")
+    if any(v.total for v in values) or (not output.row and any(v.dropped for v in values)):
+        raise Unsupported("a reduction of a reduction")
+    parts = [v.expr for v in values]
+    if output.row == "row" and not all(v.dropped for v in values):
+        raise Unsupported("a value for each element of a row")
+    if output.row:
+        of_row = [v.dropped or belongs_to_row(v.expr) for v in values]
+        if leaf is None and not all(of_row):
+            raise Unsupported("a value for each element of a row")
+        parts = [t if own else make("row_sum", t) for t, own in zip(parts, of_row, strict=True)]
+    return Result(name, ex.add(*parts), row=output.row)
+
+
+def tangent_of(elements: Elements, output: Result, name: str, terms: Sequence[Expr]) -> tuple[Result, Value]:
+    """The tangent of an output, also where it follows from sums."""
+    if output.total != FINISHED:
+        found = like_output(elements, output, name, terms)
+        return found, Value(found.value)
+    values = [named_total(elements, v) if v.total else v for v in map(elements, terms)]
+    value = Value(ex.add(*(v.expr for v in values)))
+    return Result(name, value.expr, total=FINISHED), value

@@ -1,0 +1,34 @@
+"""What SymPy searches for without end is given up, after the same work everywhere."""
+
+from __future__ import annotations
+
+import sys
+
+import sympy as sp
+
+from symgrad.symbolic.bounded import bounded
+
+X, T = sp.symbols("x t", real=True)
+
+
+def test_an_integral_without_a_closed_form_is_left_as_it_is() -> None:
+    hard = sp.Integral(sp.exp(-(T**3)) * sp.sin(T) / (1 + T**7), (T, 0, X))
+    assert bounded(hard.doit, hard, 100_000) is hard
+
+
+def test_what_is_found_within_the_bound_is_given_and_nothing_is_left_behind() -> None:
+    before = sys.gettrace()
+    easy = sp.Integral(T**2, (T, 0, X))
+    assert bounded(easy.doit, easy) == X**3 / 3
+    assert sys.gettrace() is before
+
+
+def test_a_handler_of_exceptions_does_not_hold_it_up() -> None:
+    def endless() -> str:
+        while True:
+            try:
+                len(str(X))
+            except Exception:
+                continue
+
+    assert bounded(endless, "given up", 1000) == "given up"

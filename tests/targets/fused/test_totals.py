@@ -1,0 +1,77 @@
+"""Sums over everything that formulas calculate with: summed by forward, given to backward."""
+
+from __future__ import annotations
+
+import pytest
+from fused_specs import MEAN_LABELS
+
+from symgrad.compiler.compile import compile_operation
+from symgrad.compiler.operation import leaves
+from symgrad.ir.expr import make, symbol
+from symgrad.ops.tensors.shaping import unsqueeze
+from symgrad.parse import parse_formulas
+from symgrad.spec import parse_spec
+from symgrad.targets.cpp.spellings import can_spell
+from symgrad.targets.fused.elements import Elements
+from symgrad.targets.fused.kernels import kernels
+from symgrad.targets.fused.terms import Unsupported, is_total
+from symgrad.targets.fused.totals import pass_shape
+from symgrad.targets.torch.layout import Layout
+
+X, T = symbol("x", "tensor", ("N", "C")), symbol("t", "tensor", ("N",))
+
+
+def total(value):
+    return make("sum", value, dim=None, keepdim=False)
+
+
+def lowered(root, *formulas):
+    elements = Elements({}, 2, shape=pass_shape([X, root, *formulas]))
+    return elements, elements(root)
+
+
+def passes(formula, tensors="x: {shape: [N, C]}, w: {shape: [N, C]}"):
+    text = f'op: f\ntensors: {{{tensors}}}\noutputs: {{y: "{formula}"}}\n' if "\n" not in formula else formula
+    operation = compile_operation(parse_formulas(parse_spec(text).with_kernels()))
+    return kernels(Layout(operation), leaves(operation.body)[0], "", can_spell)
+
+
+def test_the_shape_of_a_pass_is_that_of_its_largest_values():
+    assert pass_shape([X * unsqueeze(T, -1), T]) == ("N", "C")
+    assert pass_shape([X, symbol("w", "tensor", ("M", "C"))]) is None
+    assert pass_shape([symbol("z")]) is None
+
+
+def test_a_total_that_is_calculated_with_has_a_name():
+    elements, value = lowered(total(X**2) / total(X))
+    names = {v.expr: leaf for leaf, v in elements.totals.items()}
+    assert all(map(is_total, names.values())) and value.expr is names[X**2] / names[X]
+
+
+def test_a_total_over_rows_is_one_of_what_each_row_has():
+    elements, _ = lowered(total(make("amax", X, dim=-1, keepdim=False)) / total(T))
+    assert [v.dropped for v in elements.totals.values()] == [True, True]
+
+
+def test_totals_over_other_elements_are_refused():
+    with pytest.raises(Unsupported, match="totals of different shapes"):
+        lowered(total(X) / total(symbol("t", "tensor", ("N", 1))))
+
+
+def test_forward_sums_what_backward_is_given():
+    found = passes(MEAN_LABELS)
+    assert [r.leaf in found.forward.sums for r in found.forward.results] == [True, True]
+    (given,) = found.forward.given
+    assert found.backward.known[0].leaf is given
+    assert len(found.forward.finish) == 1
+
+
+def test_what_follows_from_totals_is_arithmetic():
+    assert passes("sum(softmax(x, dim=-1) * w) / (1 + sum(w)**2)").forward is not None
+    refused = passes("exp(sum(softmax(x, dim=-1) * w) / sum(w))")
+    assert refused.forward is None and "what follows a reduction" in dict(refused.missing)["forward"]
+
+
+def test_second_derivatives_are_given_no_total():
+    found = passes("cross_entropy(x, i)", "x: {shape: [N, C]}, i: {shape: [N], dtype: int}")
+    assert found.backward is not None and "no pass before it sums" in dict(found.missing)["second derivatives"]
