@@ -15,6 +15,7 @@ from symgrad.accuracy.machine import machine, machine_form
 from symgrad.ir.expr import Expr
 from symgrad.ir.traversal import topological
 from symgrad.lower.code import Code, all_of, any_of, code, source
+from symgrad.lower.growth import with_bounded_divisors
 from symgrad.lower.naming import Names
 from symgrad.lower.program import Assign, Condition, If, Program, Statement, given
 from symgrad.ops.functions import FUNCTIONS
@@ -77,14 +78,15 @@ def statements(
     *,
     fused: bool = False,
     certain: bool = True,
+    divisors: frozenset[Expr] = frozenset(),
 ) -> Program:
     """A program that computes the targets in order, given the values that `scope` knows.
 
     Shared values are computed once, before their first use, in all cases of their uses. `fused` uses torch's one-pass
     operations, as derivatives do; formulas are left as they read. Of the cases of all targets together at least one
-    holds, if that is `certain`.
+    holds, if that is `certain`. `divisors` are targets that later statements only divide by.
     """
-    schedule = _scheduled(targets, scope, fused=fused, certain=certain)
+    schedule = _scheduled(targets, scope, fused=fused, certain=certain, divisors=divisors)
     printers = [schedule.printer(place, printing, scope) for place in range(len(schedule.sequence))]
     values = schedule.written(printers)
     return _grouped(schedule.blocks(values), [c for t in targets for c in t.cases], certain)
@@ -152,14 +154,18 @@ class _Schedule:
         return None if unconditional else own
 
 
-def _scheduled(targets: Sequence[Target], scope: Scope, *, fused: bool, certain: bool) -> _Schedule:
+def _scheduled(
+    targets: Sequence[Target], scope: Scope, *, fused: bool, certain: bool, divisors: frozenset[Expr]
+) -> _Schedule:
     """Choose the temporaries, their names and their places."""
     lowered = machine([*(t.value for t in targets), *scope.known])
     known = lowered[len(targets) :]
     given = dict(zip(known, scope.known.values(), strict=True))
     partly = {low: scope.partly[n] for low, n in zip(known, scope.known, strict=True) if n in scope.partly}
     leaves = frozenset(given)
-    roots = fuse(lowered[: len(targets)], leaves) if fused else lowered[: len(targets)]
+    roots = lowered[: len(targets)]
+    if fused:
+        roots = fuse(with_bounded_divisors(roots, leaves, frozenset(map(machine_form, divisors))), leaves)
     order = [n for n in _computed(roots, leaves) if n not in given]
     users = _cases_of_uses(roots, targets, order, leaves)
     together = _computed_together(order, users)

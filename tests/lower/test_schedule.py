@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import math
 from collections.abc import Sequence
 from itertools import product
 from typing import Any
@@ -12,6 +11,7 @@ import mpmath as mp
 import pytest
 import torch
 from compiled import compiled_text
+from derivatives import HELPERS
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from random_expressions import ALPHA, POINT, TENSORS, X, Y, Z, expressions, well_conditioned
@@ -49,7 +49,7 @@ def statements(targets: Sequence[Target], scope: Scope, constants: dict[Expr, st
 
 
 def run(lines: list[str], constants: dict[Expr, str], **values: Any) -> dict[str, Any]:
-    space: dict[str, Any] = {"torch": torch, "math": math, "F": torch.nn.functional}
+    space = dict(HELPERS)
     given = {s.name: torch.tensor([v], dtype=torch.float64) if s in TENSORS else v for s, v in POINT.items()}
     space |= {name: constant_value(node) for node, name in constants.items()}
     space |= {**given, **values}

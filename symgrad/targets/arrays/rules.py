@@ -106,7 +106,7 @@ def _tangents(layout: Layout, variant: Variant, cut: Sequence[Expr], keep: Calla
     return (
         _widened(layout, variant, floats),
         nothing,
-        *statements(targets, scope, lambda names: layout.printer(names, differentiated=True)),
+        *statements(targets, scope, lambda names: layout.printer(names, differentiated=True), differentiated=True),
         Return(tuple_of([names.get(o, code("[]")) for o in outputs])),
     )
 
@@ -133,7 +133,7 @@ def _gradients(layout: Layout, variant: Variant) -> Program:
         targets.append(Target(form, partial(Assign, local)))
     return (
         *([_widened(layout, variant, floats)] if floats else []),
-        *statements(targets, scope, lambda names: layout.printer(names, differentiated=True)),
+        *statements(targets, scope, lambda names: layout.printer(names, differentiated=True), differentiated=True),
         Return(tuple_of(results)),
     )
 

@@ -10,6 +10,7 @@ from symgrad.accuracy.machine import machine, machine_form
 from symgrad.ir.expr import Expr
 from symgrad.ir.traversal import topological
 from symgrad.lower.code import Code, code, source
+from symgrad.lower.growth import with_bounded_divisors
 from symgrad.lower.naming import Names
 from symgrad.lower.program import Assign, If, Program, Statement, given
 from symgrad.ops.tensors import data_arguments, is_number
@@ -43,9 +44,13 @@ class Scope:
 
 
 def statements(
-    targets: Sequence[Target], scope: Scope, printer: Callable[[Mapping[Expr, str | Code]], Printer]
+    targets: Sequence[Target],
+    scope: Scope,
+    printer: Callable[[Mapping[Expr, str | Code]], Printer],
+    *,
+    differentiated: bool = False,
 ) -> Program:
-    """A program that computes the targets in order.
+    """A program that computes the targets in order; one that is `differentiated` again has bounded divisors.
 
     What only targets under one condition need stands under that condition, too; all else before, since compilers
     drop what nobody reads.
@@ -54,6 +59,8 @@ def statements(
     marked = sorted(scope.kept, key=lambda v: v.order)
     lowered = machine([*(t.value for t in targets), *known, *marked])
     roots, count = lowered[: len(targets)], len(targets)
+    if differentiated:
+        roots = with_bounded_divisors(roots, frozenset(lowered[count:]))
     names = dict(zip(lowered[count:], scope.known.values(), strict=False))
     kept = dict(zip(lowered[count + len(known) :], (scope.kept[v] for v in marked), strict=True))
     lets = {machine_form(form): name for form, name in scope.lets.items()}

@@ -100,6 +100,13 @@ def dtype_of(*arrays: Any) -> Any:
     return found if jnp.issubdtype(found, jnp.floating) else jnp.result_type(float)
 
 
+def bounded(x: Array) -> Array:
+    """Return an exponent of what divides, finite: else its derivative would be 0 * inf."""
+    largest = float(jnp.finfo(x.dtype).max)  # type: ignore[no-untyped-call]
+    most = math.log(largest) - 0.01
+    return jnp.clip(x, -most, most)
+
+
 def widen(*arrays: Any) -> tuple[Any, ...]:
     """Return the arrays in what they promote to, float32 at least, and the dtype to round to."""
     dtype = dtype_of(*arrays)

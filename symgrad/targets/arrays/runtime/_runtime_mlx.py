@@ -719,6 +719,12 @@ def xlog1py(x: Any, y: Any) -> Array:
     return mx.where(none, 0, x * mx.log1p(mx.where(none, 0, y)))
 
 
+def bounded(x: Array) -> Array:
+    """Return an exponent of what divides, finite: else its derivative would be 0 * inf."""
+    most = math.log(mx.finfo(x.dtype).max) - 0.01
+    return mx.clip(x, -most, most)
+
+
 def sinc(x: Array) -> Array:
     """Return ``sin(pi x) / (pi x)``, and 1 at 0."""
     return _sinc(x)

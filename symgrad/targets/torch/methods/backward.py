@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from symgrad.accuracy.machine import machine
 from symgrad.compiler.operation import Variant
 from symgrad.differentiate.symbols import cotangent
 from symgrad.ir.expr import Expr
+from symgrad.ir.traversal import topological
 from symgrad.lower.code import Code, all_of, any_of, code, constant, source
+from symgrad.lower.growth import divisors
 from symgrad.lower.program import Assign, If, Program, Return, Statement, With, given, missing, reads, returned
 from symgrad.lower.python import lines
 from symgrad.lower.schedule import Case, Scope, Target, statements
@@ -91,13 +94,22 @@ class Backward(Common):
             wanted = frozenset(readers)
             partly = {v: c for v, c in scope.partly.items() if v not in later and not (wanted and wanted <= c)}
             own = replace(scope, known=there, partly=partly)
-            body = statements(targets, own, self.layout.printing_derivatives, fused=True)
+            body = statements(
+                targets, own, self.layout.printing_derivatives, fused=True, divisors=self._divisors(group, variant)
+            )
             needed = [any_of([r.code for r in readers])] if readers else []
             # What is an output as well is there where forward returned no residuals.
             outputs = frozenset(variant.outputs.values())
             told = next((t for t, s in zip(targets, group, strict=True) if s.value not in outputs), targets[0])
             program.append(If(all_of([*needed, missing(told.name).code]), body))
         return tuple(program)
+
+    def _divisors(self, group: Sequence[Saved], variant: Variant) -> frozenset[Expr]:
+        """The values of a group by which gradients only divide."""
+        gradients = [g for t in self.layout.differentiable for g in variant.gradients_of(t)]
+        lowered = machine([*(s.value for s in group), *gradients])
+        found = divisors(lowered[len(group) :], topological(*lowered[len(group) :]))
+        return frozenset(s.value for s, low in zip(group, lowered, strict=False) if low in found)
 
     def _materialised(self, variant: Variant) -> Program:
         """Zeros for cotangents that may be undefined and that an override reads in more than a factor."""

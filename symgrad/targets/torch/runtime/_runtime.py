@@ -687,6 +687,14 @@ def log_of_size(size: float) -> float:
     return math.log(size) if size else -math.inf
 
 
+def bounded(x: Tensor) -> Tensor:
+    """Return an exponent of what divides; finite if something may be differentiated: 0 * inf is no number."""
+    if not differentiated():
+        return x
+    most = math.log(torch.finfo(x.dtype).max) - 0.01
+    return x.clamp(-most, most)
+
+
 def masked(value: Tensor, mask: Tensor) -> Tensor:
     """Return the value where the mask is true, else 0: on a CPU with a kernel for whole vectors."""
     if not value.is_cpu:

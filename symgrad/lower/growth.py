@@ -1,0 +1,56 @@
+"""Divisors that outgrow the float format, held where they are finite in what is differentiated again.
+
+`x / cosh(x)` is 0 where `cosh(x)` overflows, and right; but the slope of the quotient multiplies a 0 by the infinite
+slope of the divisor, which is not a number. With the argument held inside the format both are finite.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from symgrad.ir.expr import Expr, make
+from symgrad.ir.traversal import topological
+
+__all__ = ["BOUNDED", "divisors", "with_bounded_divisors"]
+
+BOUNDED = "bounded"
+_GROWING = frozenset({"cosh", "sinh", "exp", "expm1"})
+_THROUGH = frozenset({"add", "sub", "mul", "neg", "pow"})
+
+
+def with_bounded_divisors(
+    roots: Sequence[Expr], leaves: frozenset[Expr] = frozenset(), known: frozenset[Expr] = frozenset()
+) -> list[Expr]:
+    """Machine-level roots with the arguments bounded of functions that grow exponentially and only divide.
+
+    `known` are roots that only divide in what is computed of them later.
+    """
+    order = topological(*roots, leaves=leaves)
+    dividing = divisors(roots, order, known)
+    held = {n for n in order if n.op in _GROWING and n in dividing and n not in leaves and not n.is_static}
+    if not held:
+        return list(roots)
+    mapped: dict[Expr, Expr] = {}
+    for node in order:
+        args = [mapped[a] for a in node.args] if node not in leaves else []
+        if node in held:
+            args = [make(BOUNDED, args[0])]
+        changed = any(a is not b for a, b in zip(args, node.args, strict=False))
+        mapped[node] = make(node.op, *args, **dict(node.attrs)) if changed else node
+    return [mapped[r] for r in roots]
+
+
+def divisors(roots: Iterable[Expr], order: Sequence[Expr], known: frozenset[Expr] = frozenset()) -> set[Expr]:
+    """The values, of those in `order`, that are read as divisors alone, or in sums, products and choices that are."""
+    others = set(roots) - known
+    found = set(known)
+    for node in reversed(order):
+        divides = node in found and node not in others
+        for place, argument in enumerate(node.args):
+            if (node.op == "div" and place == 1) or (
+                divides and (node.op in _THROUGH or (node.op == "where" and place))
+            ):
+                found.add(argument)
+            else:
+                others.add(argument)
+    return found - others
