@@ -76,7 +76,7 @@ class _Reader:
         known = {key: self._section(key) for key in _FORMULAS if self._formulas[key] or key in self._values}
         if tensors is None:
             tensors = {name: self._own.get(name) or None for name in self._free(hyperparameters)}
-            if not tensors:
+            if not tensors and self._texts:
                 raise self._without_tensors()
         values = {**self._values, **known, "tensors": tensors}
         values.setdefault("op", self._path.strip("<>"))

@@ -73,12 +73,12 @@ class OptionalTensorFunction(Function):
         if ctx.without_offset:
             grad_x = None
             if needs_x:
-                cosh_x = torch.cosh(x)
+                cosh_x = torch.cosh(rt.bounded(x))
                 grad_x = rt.fit(ctx, 0, grad_y / cosh_x / cosh_x)
             return grad_x, None
         grad_x = grad_offset = None
         if needs_x:
-            cosh_x = torch.cosh(x)
+            cosh_x = torch.cosh(rt.bounded(x))
             grad_x = rt.fit(ctx, 0, grad_y / cosh_x / cosh_x)
         if needs_offset:
             grad_offset = rt.fit(ctx, 1, grad_y)
@@ -91,7 +91,7 @@ class OptionalTensorFunction(Function):
             x, _ = rt.widen(x)
             tangent_y = rt.Sum(ctx)
             if tangent_x is not None:
-                cosh_x = torch.cosh(x)
+                cosh_x = torch.cosh(rt.bounded(x))
                 tangent_y += tangent_x / cosh_x / cosh_x
             if ctx.without_offset:
                 return tangent_y.result()

@@ -27,6 +27,10 @@ UNPROVEN = {
     "acosh-near-one": "logarithms of sums of roots are equal by a square that the field does not see",
     "atan-difference": "an addition theorem of an inverse function, which holds on some intervals",
     "atan-difference-negated": "as the rule that it negates",
+    "acos-near-one": "an arc cosine is not related to the arcsine of a root",
+    "erfinv-erf": "the inverse of an integral, of which the field knows the slope alone",
+    "ndtri-ndtr": "as erfinv-erf",
+    "tan-atan": "the tangent is a quotient of a sine and a cosine that the field does not relate to the arc",
     "sign-of-sine": "a root of 1 - cos(a)**2 is not related to the sine",
 }
 APPROXIMATED = {"sinc": "about 0 the derivative is a polynomial, to the precision of float64"}

@@ -191,7 +191,7 @@ def _shape_of_result(printer: Printer, node: Expr) -> Code:
     floats = {n: symbol(name) if n.is_boolean else n for n, name in names.items()}
     conditions = {n: compare("ne", own, 0) for n, own in floats.items() if own is not n}
     called = {own: code("{0}.long()", names[n]) if is_integer(n) else names[n] for n, own in floats.items()}
-    body = printer.anew({**numbers, **called})(substitute(node, conditions))
+    body = printer.anew({**numbers, **called})(substitute(node, {n: n for n in at_hand} | conditions))
     of_arguments = ast.Lambda(arguments([*names.values()]), body)
     return code("rt.shape_of({0}, {1})", of_arguments, [print_shape(printer, n) for n in names])
 
