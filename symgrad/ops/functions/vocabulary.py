@@ -10,7 +10,7 @@ from math import comb, factorial
 
 from symgrad.ir import expr as ex
 from symgrad.ir import truth
-from symgrad.ir.expr import HALF, PI, ZERO, Expr, make, sqrt
+from symgrad.ir.expr import HALF, ONE, PI, ZERO, Expr, make, sqrt
 from symgrad.ir.truth import compare, where
 from symgrad.ops.functions.row import Function
 
@@ -66,7 +66,7 @@ def _correction(x: Expr) -> Expr:
 
 
 def log_beta(a: Expr, b: Expr) -> Expr:
-    """lgamma(a) + lgamma(b) - lgamma(a + b), for positive arguments, where large terms cancel in Stirling's series.
+    """lgamma(a) + lgamma(b) - lgamma(a + b); of positive arguments large terms cancel in Stirling's series.
 
     The three cases are those of SLATEC's dlbeta (W. Fullerton, 1977).
     """
@@ -75,24 +75,34 @@ def log_beta(a: Expr, b: Expr) -> Expr:
     p, q = make("minimum", a, b), make("maximum", a, b)
     if a.is_static and not b.is_static:
         p, q = make("minimum", b, a), make("maximum", b, a)
-    share = make("log1p", -p / (p + q))
+    # Bounded where they are not read, so that no branch has a slope that is no number.
+    near, far_p, far_q = make("clamp", p, ZERO, ex.OO), *(make("clamp", x, ex.num(_FAR - 1), ex.OO) for x in (p, q))
     both = (
-        _correction(p)
-        + (_correction(q) - _correction(p + q))
-        + (p - HALF) * make("log", p / (p + q))
-        + q * share
-        - HALF * make("log", q)
+        _correction(far_p)
+        + (_correction(far_q) - _correction(far_p + far_q))
+        + (far_p - HALF) * make("log", far_p / (far_p + far_q))
+        + far_q * make("log1p", -far_p / (far_p + far_q))
+        - HALF * make("log", far_q)
         + HALF * make("log", 2 * PI)
     )
-    one = make("lgamma", p) + (_correction(q) - _correction(p + q)) + (p - p * make("log", p + q)) + (q - HALF) * share
-    none = make("lgamma", p) + make("lgamma", q) - make("lgamma", p + q)
-    return where(compare("ge", p, _FAR), both, where(compare("ge", q, _FAR), one, none))
+    one = (
+        (_correction(far_q) - _correction(near + far_q))
+        + (near - near * make("log", near + far_q))
+        + (far_q - HALF) * make("log1p", -near / (near + far_q))
+    )
+    none = make("lgamma", q) - make("lgamma", p + q)
+    large = truth.logical("and", compare("ge", q, _FAR), compare("gt", p, ZERO))
+    return where(compare("ge", p, _FAR), both, make("lgamma", p) + where(large, one, none))
 
 
 def _beta(a: Expr, b: Expr) -> Expr:
-    """Of positive arguments by the logarithm, else by gamma functions."""
-    positive = truth.logical("and", compare("gt", a, ZERO), compare("gt", b, ZERO))
-    return where(positive, make("exp", log_beta(a, b)), gamma(a) * gamma(b) / gamma(a + b))
+    """The sign and the exponential of the logarithm."""
+    return _sign_of_gamma(a) * _sign_of_gamma(b) * _sign_of_gamma(a + b) * make("exp", log_beta(a, b))
+
+
+def _sign_of_gamma(x: Expr) -> Expr:
+    below = make("floor", x)
+    return where(compare("gt", x, ZERO), ONE, 1 - 2 * (below - 2 * make("floor", HALF * below)))  # of odd ones negative
 
 
 def _factorial(n: Expr) -> Expr:

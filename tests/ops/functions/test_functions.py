@@ -228,3 +228,13 @@ def test_a_kink_of_a_tensor_and_a_number_has_the_slope_of_relu(formula: str, twi
     expected = [0.0, 0.0, 1.0, 1.0 if formula == "max(x, 0)" else 0.0, 1.0 if formula == "max(x, 0)" else 0.0]
     assert slopes[0].tolist() == expected
     assert torch.equal(slopes[0], slopes[1])  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", ["beta", "lbeta"])
+def test_second_derivatives_of_a_beta_function_are_numbers_on_all_sides(name: str) -> None:
+    op = compiled_text(f"{{op: f, tensors: {{x: , y: }}, outputs: {{z: '{name}(x, y)'}}, options: {{kernels: none}}}}")
+    values = torch.tensor([-12.3, -0.4, 0.3, 3.0, 12.0, 40.0], dtype=torch.float64)
+    x, y = (v.clone().requires_grad_() for v in torch.meshgrid(values, values + 0.05, indexing="ij"))
+    slopes = torch.autograd.grad(op.function(x, y).sum(), (x, y), create_graph=True)
+    second = torch.autograd.grad(sum(s.sum() for s in slopes), (x, y))
+    assert all(t.isfinite().all() for t in (*slopes, *second))
