@@ -51,7 +51,8 @@ class _Recorder(TorchFunctionMode):
         gaps = _GAPS.get(name)
         if gaps is not None:
             with torch._C.DisableTorchFunction():
-                self.found += [Condition(name, g) for g in gaps(*args, **(kwargs or {})) if g is not None]
+                found = [g for g in gaps(*args, **(kwargs or {})) if g is not None]
+            self.found += [Condition(name, g) for g in found if not g.is_meta]  # else what only asks for a shape
         return func(*args, **(kwargs or {}))
 
 
