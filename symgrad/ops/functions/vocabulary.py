@@ -92,7 +92,10 @@ def log_beta(a: Expr, b: Expr) -> Expr:
     )
     none = make("lgamma", q) - make("lgamma", p + q)
     large = truth.logical("and", compare("ge", q, _FAR), compare("gt", p, ZERO))
-    return where(compare("ge", p, _FAR), both, make("lgamma", p) + where(large, one, none))
+    small = make("lgamma", p) + where(large, one, none)
+    if any(v.number is not None and v.number < _FAR for v in (a, b)):
+        return small
+    return where(compare("ge", p, _FAR), both, small)
 
 
 def _beta(a: Expr, b: Expr) -> Expr:
