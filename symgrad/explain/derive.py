@@ -53,7 +53,7 @@ def derivation(operation: Operation, missing: Sequence[str] = (), *, prove: bool
             *_unguarded(operation.program),
             *_native(operation.program),
             *_notes(subjects),
-            *slow(operation),
+            *slow(operation, fuses=not missing),
             *missing,
         ),
         proofs=tuple(Proof(v.subject, v.outcome, v.text) for v in certificate.verdicts) if certificate else (),

@@ -16,8 +16,11 @@ _SLOW = 1.3  # times the composite's backward
 _WIDE = 2  # times what a pass in float32 takes
 
 
-def slow(operation: Operation) -> Iterator[str]:
-    """A line for each variant whose eager backward is estimated slower; none where passes serve it, or bytes matter."""
+def slow(operation: Operation, *, fuses: bool = True) -> Iterator[str]:
+    """A line for each variant whose eager backward is estimated slower; none where passes serve it, or bytes matter.
+
+    Passes are recommended where it `fuses`, as far as that is known.
+    """
     spec = operation.program.spec
     if spec.options.fused or spec.options.packed:
         return
@@ -28,7 +31,7 @@ def slow(operation: Operation) -> Iterator[str]:
             continue
         which = f"backward [{', '.join(path)}]" if path else "backward"
         told = f"{own:.1f} passes over memory where the composite's takes {composite:.1f}"
-        yield f"{which} is estimated at {told}: {_why(variant, spec.options.save, own - composite)}"
+        yield f"{which} is estimated at {told}: {_why(variant, spec.options.save, own - composite, fuses)}"
 
 
 def _composite_cost(operation: Operation, variant: Variant) -> float:
@@ -45,7 +48,7 @@ def _composite_cost(operation: Operation, variant: Variant) -> float:
     return max(variant.plan.composite_cost, remaining_cost(gradients, at_hand))
 
 
-def _why(variant: Variant, save: str, more: float) -> str:
+def _why(variant: Variant, save: str, more: float, fuses: bool) -> str:
     """What most of the difference is spent on, and the cure."""
     cure = "which a narrower `domain` or `options: {precision: fast}` may spare"
     wide = [f"d{y}/d{x}" for (y, x), c in variant.slope_choices.items() if c.chosen.wide]
@@ -57,4 +60,5 @@ def _why(variant: Variant, save: str, more: float) -> str:
         return f"the accurate form of {worst} costs {dearer[worst]:.1f} more, {cure}"
     if save == "memory":
         return "it computes again what autograd keeps; `options: {save: speed}` keeps more"
-    return "it computes again what autograd keeps; `options: {kernels: all}` makes it one pass"
+    again = "it computes again what autograd keeps"
+    return f"{again}; `options: {{kernels: all}}` makes it one pass" if fuses else again

@@ -29,6 +29,12 @@ def test_what_is_computed_again_is_told_with_the_option_that_keeps_it() -> None:
     assert not list(slow(compiled_text(MEMORY.replace("memory", "speed")).operation))
 
 
+def test_passes_are_not_recommended_where_there_are_none() -> None:
+    operation = compiled_text(MEMORY.replace("save: memory, ", "")).operation
+    told = [list(slow(operation, fuses=fuses)) for fuses in (True, False)]
+    assert not told[1] or "kernels" not in told[1][0]
+
+
 def test_an_accurate_form_that_is_dear_is_named() -> None:
     (line,) = slow(compiled_text((SPECS / "squareplus.yaml").read_text() + "\noptions: {kernels: none}\n").operation)
     assert "the accurate form of dy/dx costs" in line and "`domain`" in line
