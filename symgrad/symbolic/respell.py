@@ -11,7 +11,7 @@ from symgrad.symbolic.bounded import bounded
 
 __all__ = ["SYMPY_FAULTS", "in_other_words"]
 
-SYMPY_FAULTS = (TypeError, ValueError, AttributeError, NotImplementedError, ZeroDivisionError)
+SYMPY_FAULTS = (TypeError, ValueError, AttributeError, NotImplementedError, ZeroDivisionError, RecursionError)
 """What SymPy raises by its own faults with what it has no answer for."""
 
 _DIGITS = 25  # of a number that has no name here
