@@ -1,7 +1,7 @@
-"""Divisors that outgrow the float format, held where they are finite in what is differentiated again.
+"""Divisors that overflow are kept finite in derivatives that are differentiated again.
 
-`x / cosh(x)` is 0 where `cosh(x)` overflows, and right; but the slope of the quotient multiplies a 0 by the infinite
-slope of the divisor, which is not a number. With the argument held inside the format both are finite.
+`x / cosh(x)` is 0 where `cosh(x)` overflows, and right. Its derivative by autograd is NaN there: the chain rule
+multiplies 0 by the derivative of `cosh`, which is infinite. With a bounded argument both are finite.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ __all__ = ["BOUNDED", "divisors", "with_bounded_divisors"]
 
 BOUNDED = "bounded"
 _GROWING = frozenset({"cosh", "sinh", "exp", "expm1"})
-_THROUGH = frozenset({"add", "sub", "mul", "neg", "pow"})
+_SUMS_AND_PRODUCTS = frozenset({"add", "sub", "mul", "neg"})
 
 
 def with_bounded_divisors(
@@ -47,10 +47,14 @@ def divisors(roots: Iterable[Expr], order: Sequence[Expr], known: frozenset[Expr
     for node in reversed(order):
         divides = node in found and node not in others
         for place, argument in enumerate(node.args):
-            if (node.op == "div" and place == 1) or (
-                divides and (node.op in _THROUGH or (node.op == "where" and place))
-            ):
-                found.add(argument)
-            else:
-                others.add(argument)
+            is_divisor = place == 1 if node.op == "div" else divides and _grows_with(node, place)
+            (found if is_divisor else others).add(argument)
     return found - others
+
+
+def _grows_with(node: Expr, place: int) -> bool:
+    """Whether an operation is large where its operand at a place is."""
+    if node.op == "pow":
+        exponent = node.args[1].number
+        return place == 0 and exponent is not None and exponent > 0
+    return node.op in _SUMS_AND_PRODUCTS or (node.op == "where" and place > 0)

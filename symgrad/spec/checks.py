@@ -85,7 +85,10 @@ def build_spec(read: Read, source: SourceText, report: Report) -> Spec:
 
 def _placed(read: Read) -> list[tuple[str, ...]]:
     """The paths of what later stages may refuse."""
-    return [*[("op",)][: "op" in read], *(("options", option) for option in read.get("options", {}))]
+    found: list[tuple[str, ...]] = [("options", option) for option in read.get("options", {})]
+    if "op" in read:
+        found.append(("op",))
+    return found
 
 
 def _outputs_apart(read: Read) -> Read:

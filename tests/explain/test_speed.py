@@ -30,9 +30,11 @@ def test_what_is_computed_again_is_told_with_the_option_that_keeps_it() -> None:
 
 
 def test_passes_are_not_recommended_where_there_are_none() -> None:
-    operation = compiled_text(MEMORY.replace("save: memory, ", "")).operation
-    told = [list(slow(operation, fuses=fuses)) for fuses in (True, False)]
-    assert not told[1] or "kernels" not in told[1][0]
+    steps = ", ".join(f"h{k + 1}: 'tanh(h{k} * w + {k + 1}) + sin(h{k}) * w'" for k in range(3))
+    text = f"{{op: f, tensors: {{x: , w: }}, let: {{h0: x, {steps}}}, outputs: {{y: h3}}, options: {{kernels: none}}}}"
+    operation = compiled_text(text).operation
+    (advised,), (plain,) = (list(slow(operation, fuses=fuses)) for fuses in (True, False))
+    assert advised == f"{plain}; `options: {{kernels: all}}` makes it one pass"
 
 
 def test_an_accurate_form_that_is_dear_is_named() -> None:

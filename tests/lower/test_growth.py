@@ -26,7 +26,9 @@ def test_what_divides_alone_is_bounded(value: Expr) -> None:
     assert bounded(value) == 1
 
 
-@pytest.mark.parametrize("value", [COSH, X * COSH, COSH + Y / COSH, make("cosh", Y) / make("tanh", X)], ids=str)
+@pytest.mark.parametrize(
+    "value", [COSH, X * COSH, COSH + Y / COSH, make("cosh", Y) / make("tanh", X), X / Y**COSH], ids=str
+)
 def test_what_is_read_otherwise_is_left_as_it_is(value: Expr) -> None:
     assert bounded(value) == 0
 
