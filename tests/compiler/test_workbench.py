@@ -65,7 +65,7 @@ outputs: {y: log(a * x**b + 1)}
 
 def slopes(text: str) -> dict[str, Choice]:
     """The choices of the partials by the name of the tensor."""
-    (variant,) = (v for _, v in compile_operation(parse_formulas(parse_spec(text))).variants)
+    (variant,) = (v for _, v in compile_operation(parse_formulas(parse_spec(text))).variants())
     return {tensor: choice for (_, tensor), choice in variant.slope_choices.items()}
 
 
