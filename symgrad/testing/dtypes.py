@@ -214,8 +214,8 @@ def sums_in_half_precision(subject: Subject, device: str) -> Iterator[str]:
         shapes[i] = ()
         x = draw(subject, tuple(shapes), torch.float16, device)
         found = gradients(subject, bound(subject.call, settings), x)[1]
-        values, exact = expected(subject, settings, _cast(x, torch.float64))
-        if not has_values(values):  # rounded to half precision, arguments may meet where the formula has none
+        outputs, exact = expected(subject, settings, _cast(x, torch.float64))
+        if not has_values(outputs):  # rounded to half precision, arguments may meet where the formula has none
             continue
         for name, one, other in zip(gradient_names(subject, present(x, subject.places)), found, exact, strict=True):
             lost = ~one.isfinite() & (1.1 * other).half().isfinite()

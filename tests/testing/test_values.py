@@ -71,7 +71,7 @@ def test_a_wrong_gradient_is_found_beside_a_composite_that_loses_digits() -> Non
 
 
 def test_gradients_are_not_compared_where_the_formula_has_no_value() -> None:
-    rows = (((2, 3), (2, 3)),)
+    rows = (((40, 3), (40, 3)),)
     assert not sentences(
         "layouts",
         Distance.apply,
