@@ -25,7 +25,7 @@ from symgrad.differentiate.modes import is_tensor_op, partials, region_leaves
 from symgrad.differentiate.ties import held, released
 from symgrad.ir.expr import Expr, make
 from symgrad.ir.traversal import rebuild, substitute, topological
-from symgrad.ops.tensors import TENSOR_OPS, is_number, shape_only
+from symgrad.ops.tensors import TENSOR_OPS, interval, is_number, shape_only
 from symgrad.ops.tensors.shapes import covers, shape_sources
 from symgrad.parse import Program
 from symgrad.parse.alignment import cancelled
@@ -95,8 +95,12 @@ class Workbench:
         symbols, spec = self._program.symbols, self._program.spec
         return self._ranges | {symbols[h.name]: h.domain for h in spec.hyperparameters if h.domain is not None}
 
+    def _range(self, variable: Expr) -> Interval:
+        """Where the values of a variable of a region are: a tensor, or the result of a tensor operation."""
+        return self._ranges.get(variable) or variable.get("within") or ALL_REALS
+
     def _within(self, form: Expr) -> Expr:
-        return within_domains(form, self._domains)
+        return within_domains(form, self._domains | {s: self._range(s) for s in form.tensors})
 
     @cached_property
     def _scalars(self) -> dict[Expr, list[Any]]:
@@ -112,7 +116,7 @@ class Workbench:
         return self._memory.points[key]
 
     def _new_points(self, region: Expr, most: int) -> dict[Format, list[Environment]]:
-        tensors = {s: self._ranges.get(s, ALL_REALS) for s in sorted(region.tensors, key=lambda s: s.name)}
+        tensors = {s: self._range(s) for s in sorted(region.tensors, key=lambda s: s.name)}
         scalars = {s: v for s, v in self._scalars.items() if s in region.symbols}
         scalars |= {s: _SIZES for s in region.symbols if s["kind"] == "int" and s not in self._scalars}
         conditions = {s: [False] for s in region.symbols if s not in scalars and not s.tensors}
@@ -121,7 +125,7 @@ class Workbench:
 
     def _is_given(self, region: Expr) -> bool:
         """Whether the variables of a region are tensors themselves, whose domains are known."""
-        return region.tensors <= self._ranges.keys()
+        return all(s in self._ranges or s.get("within") for s in region.tensors)
 
     @cached_property
     def _raises(self) -> bool:
@@ -370,7 +374,10 @@ def isolate(region: Expr) -> tuple[Expr, dict[Expr, Expr]]:
     if not operations:
         return region, {}
     kinds = {op: "int" if op.op == "count" else "tensor" for op in operations}
-    symbols = {op: make("sym", name=f"_{op.op}{i}", kind=kinds[op], of=op.op) for i, op in enumerate(operations)}
+    symbols = {
+        op: make("sym", name=f"_{op.op}{i}", kind=kinds[op], of=op.op, within=interval(op))
+        for i, op in enumerate(operations)
+    }
     return substitute(region, symbols), {s: op for op, s in symbols.items()}
 
 

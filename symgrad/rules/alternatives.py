@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from symgrad.ir.expr import HALF, ONE, PI, Expr, sqrt
-from symgrad.ir.truth import compare, where
+from symgrad.ir.expr import HALF, ONE, PI, ZERO, Expr, sqrt
+from symgrad.ir.truth import compare, logical, where
 from symgrad.rules.rule import Rule
 from symgrad.rules.words import (
     POSITIVE,
@@ -82,6 +82,14 @@ ALTERNATIVE_RULES = (
     Rule("log1p-difference", log1p(a) - log1p(b), log1p((a - b) / (1 + b)), "the logarithms cancel", domain=POSITIVE),
     Rule("log-of-square", log(a**2 + b**2), 2 * log(f("hypot", a, b)), "the squares overflow"),
     Rule("log-of-power", log(a**n), n * log(a), "the power overflows", domain=POSITIVE),
+    Rule(
+        "removable-pole",
+        a * b ** (c - 1),
+        where(logical("and", compare("eq", b, 0), compare("gt", c, 0)), ZERO, a * b ** (c - 1)),
+        "a zero of the other factors meets the pole",
+        domain=POSITIVE,
+        family="removable-pole",
+    ),
     Rule("log-of-large", log1p(a), log(a) + log1p(1 / a), "a overflows", domain=POSITIVE),
     Rule("log1p-of-square", log1p(a**2), 2 * log(f("hypot", a, ONE)), "the square overflows"),
     Rule(

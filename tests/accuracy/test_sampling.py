@@ -230,6 +230,11 @@ def test_ratios_of_extreme_tensors_are_ordinary_at_some_points() -> None:
     assert sample_points({X: ALL_REALS}, {}, 64, ratios=True) == sample_points({X: ALL_REALS}, {}, 64)
 
 
+def test_ends_of_a_domain_are_met_with_several_settings() -> None:
+    points = sample_points({X: parse_interval("(-oo, 0]")}, {ALPHA: [2.0, 0.75, 1.5]}, 64)[FLOAT32]
+    assert {p[ALPHA] for p in points if p[X] == 0} == {2.0, 0.75, 1.5}
+
+
 def test_two_tensors_are_zero_together() -> None:
     """A ratio of them is no number then, and the formula may be one: s / (i + k*s + 1) is 0."""
     s, i, k = (symbol(name) for name in "sik")
