@@ -41,7 +41,7 @@ class Spelling:
         """The functions and operations in some forms that the framework has no word for, by what specs may call."""
         for node in topological(*forms):
             if node.is_static:  # Python computes it, for some functions by way of torch
-                if node.op in FUNCTIONS and "torch" in words(FUNCTIONS[node.op].python):
+                if node.op in FUNCTIONS and "rt" in words(FUNCTIONS[node.op].python):
                     yield (node.op,)
             elif node.op in FUNCTIONS and node.op not in self.functions:
                 yield (node.op,)

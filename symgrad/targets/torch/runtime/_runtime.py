@@ -138,6 +138,21 @@ def hyperparameter(op: str, name: str, value: Any, kind: type) -> Any:
     raise TypeError(f"{op}: {name} must be of type {kind.__name__}, not {value!r}")
 
 
+def number(function: Any, *values: Any, order: tuple[int, ...] = ()) -> float:
+    """Return a function of torch's of Python numbers; those in ``order`` are no floats, and come first."""
+    if torch.compiler.is_compiling():  # what follows from a symbolic number is a constant for one of its values
+        values = tuple(math.ldexp(*math.frexp(v)) for v in values)
+        order = tuple(int(math.ldexp(*math.frexp(k))) for k in order)
+    return _number_of(function, values, order)
+
+
+def _number_of(function: Any, values: tuple[float, ...], order: tuple[int, ...]) -> float:
+    return float(function(*order, *(torch.tensor(v, dtype=torch.float64) for v in values)))
+
+
+_number_of._dynamo_marked_constant = True  # type: ignore[attr-defined]  # torch.compiler's own would import Dynamo
+
+
 def seed(op: str, name: str, value: Any) -> Any:
     """Return a seed: a number as it is, or one that a generator draws. Raises TypeError for another type."""
     if isinstance(value, torch.Generator):
