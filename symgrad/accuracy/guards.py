@@ -35,9 +35,7 @@ def guard(root: Expr, points: Sequence[Environment], infinite: Collection[Expr] 
     return guarded[root]
 
 
-def _guard_branch(
-    branch: Expr, condition: Expr, taken: bool, values: Simulation, infinite: Collection[Expr]
-) -> Expr:
+def _guard_branch(branch: Expr, condition: Expr, taken: bool, values: Simulation, infinite: Collection[Expr]) -> Expr:
     mapped: dict[Expr, Expr] = {}
     for node in topological(branch):
         args = [mapped[a] for a in node.args]

@@ -123,12 +123,17 @@ def boolean(op: str, name: str, value: Any) -> None:
 
 
 def hyperparameter(op: str, name: str, value: Any, kind: type) -> Any:
-    """Return a hyperparameter as a Python number or text. Raises TypeError for another type."""
+    """Return a hyperparameter as a Python number or text. Raises TypeError for another type, ValueError for an integer
+    that no float is near to."""
     if type(value) is kind:
         return value
     if not isinstance(value, bool):
         if kind is float and isinstance(value, (float, int)):  # symbolic ones, too
-            return value
+            if type(value) is not int or abs(value) < 2**63:  # which torch takes
+                return value
+            if abs(value) <= torch.finfo(torch.float64).max:
+                return float(value)
+            raise ValueError(f"{op}: {name} is too large for a float")
         if kind is float and isinstance(value, numbers.Real):
             return float(value)
         if kind is int and isinstance(value, numbers.Integral):
