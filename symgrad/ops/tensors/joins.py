@@ -363,6 +363,13 @@ def _diff_vjp(node: Expr, g: Expr) -> tuple[Expr]:
     return (pulled,)
 
 
+def _differences(node: Expr) -> Expr:
+    value = node.args[0]
+    for _ in range(node["n"]):
+        value = slice_of(value, node["dim"], 1, None) - slice_of(value, node["dim"], 0, -1)
+    return value
+
+
 def _diffed(node: Expr, operands: tuple[Extent, ...]) -> Extent:
     (of,) = operands
     places = positions(node["dim"], of)
@@ -447,6 +454,7 @@ ROWS = (
         torch="torch.diff({0}, {attributes})",
         vjp=_diff_vjp,
         jvp=_again,
+        opened=_differences,
         extent=_diffed,
         linear=True,
         whole=True,

@@ -107,7 +107,6 @@ JAX = Spelling(
         "chunk": "rt.chunk({0}, {axis}, {chunks}, {index})",
         "chunk_back": "rt.chunk_back({0}, {shape}, {axis}, {chunks}, {index})",
         "part": "rt.part({0}, {axis}, {index}, {shapes})",
-        "diff": "jnp.diff({0}, {attributes})",
         "flip": "jnp.flip({0}, {dims})",
         "roll": "jnp.roll({0}, {shifts}, {dims})",
         "pad": "rt.pad({0}, {pad})",

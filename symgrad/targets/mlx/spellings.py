@@ -80,7 +80,6 @@ MLX = Spelling(
         "chunk": "rt.chunk({0}, {axis}, {chunks}, {index})",
         "chunk_back": "rt.chunk_back({0}, {shape}, {axis}, {chunks}, {index})",
         "part": "rt.part({0}, {axis}, {index}, {shapes})",
-        "diff": "rt.diff({0}, {attributes})",
         "flip": "rt.flip({0}, {dims})",
         "roll": "mx.roll({0}, {shifts}, {dims})",
         "pad": "rt.pad({0}, {pad})",
