@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from symgrad.ops.functions import spelled
 from symgrad.targets.arrays.spelling import Spelling
 
 __all__ = ["MLX"]
@@ -18,6 +19,7 @@ MLX = Spelling(
     name="MLX",
     arrays="mx",
     functions={
+        **spelled("mlx"),
         **{name: f"mx.{own}({{0}})" for name, own in _MX.items()},
         **{name: f"rt.{name}({{0}})" for name in _RUNTIME},
         **{name: f"rt.{name}({{0}}, {{1}})" for name in _RUNTIME_OF_TWO},
