@@ -17,7 +17,7 @@ from symgrad.accuracy.choose import RESPELLED, choose, recognise
 from symgrad.accuracy.cost import cost
 from symgrad.accuracy.domains import within_domains
 from symgrad.accuracy.evaluate import FLOAT32, FLOAT64, Environment, Format
-from symgrad.accuracy.guards import guard
+from symgrad.accuracy.guards import guard, may_be_infinite
 from symgrad.accuracy.measure import FAR, PRECISIONS, Judge, Sample
 from symgrad.accuracy.rewrite import Step, rewrite
 from symgrad.accuracy.sampling import ALL_REALS, sample_points
@@ -198,7 +198,8 @@ class Workbench:
         return self._by_region(root, visit), tuple(dict.fromkeys(steps))
 
     def settle(self, root: Expr) -> Expr:
-        """A formula of forward with every region in its chosen form."""
+        """A formula of forward with every region in its chosen form, whose dead branches are harmless to who
+        differentiates it, as compilers do, at moderate arguments."""
         self._by_region(root, self._derive)
         settled = self._settled(root)
         self._forward.update(n for n in topological(settled) if is_tensor_op(n) and not n.is_differential)
@@ -208,7 +209,7 @@ class Workbench:
         return self._by_region(root, self._chosen_form)
 
     def _chosen_form(self, region: Expr) -> Expr:
-        return self._placed(self.chosen(region), region)
+        return self._guarded(self._placed(self.chosen(region), region), _MODERATE)
 
     def _derive(self, region: Expr) -> Expr:
         """Keep the partials of the form that was chosen for a region, beside those of the region itself."""
@@ -306,7 +307,8 @@ class Workbench:
         # A size is no danger: where it is 0, there are no elements.
         one = dict.fromkeys((s for s in flat.tensors if s.is_differential or is_number(back.get(s, s))), 1.0)
         moderate = [{**p, **one} for p in points]
-        return substitute(guard(flat, moderate), back)
+        infinite = {s for s, operation in back.items() if may_be_infinite(operation)}
+        return substitute(guard(flat, moderate, infinite), back)
 
     def _settle_operations(self, root: Expr) -> Expr:
         """Operands of tensor operations of forward in their chosen forms, so that forward's values are shared."""

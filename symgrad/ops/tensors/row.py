@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from symgrad.ir.expr import Expr, make
-from symgrad.ir.traversal import topological
+from symgrad.ir.traversal import topological, transform
 from symgrad.spec.interval import Interval
 
 if TYPE_CHECKING:
@@ -83,6 +83,7 @@ class TensorOp:
         view: whether its result may share the memory of its first operand.
         called: what specs call, where they have no name for it itself.
         definition: what a call means, where that is not simply the node; raises ValueError for wrong arguments.
+        opened: `node -> expression`, the operation by others: what targets and proofs that have no word for it take.
     """
 
     name: str
@@ -119,10 +120,23 @@ class TensorOp:
     view: bool = False
     called: tuple[str, ...] = ()
     definition: Callable[..., Expr] | None = None
+    opened: Callable[[Expr], Expr] | None = None
 
 
 TENSOR_OPS: dict[str, TensorOp] = {}
 """All rows by name; filled by the package."""
+
+
+def opened(root: Expr, words: Container[str]) -> Expr:
+    """The expression with operations that are none of the `words` by others, where their rows say how."""
+
+    def visit(node: Expr) -> Expr:
+        row = TENSOR_OPS.get(node.op)
+        if row is None or row.opened is None or node.op in words:
+            return node
+        return opened(row.opened(node), words)
+
+    return transform(root, visit) if any(n.op in TENSOR_OPS for n in topological(root)) else root
 
 
 def shape_only(node: Expr) -> frozenset[int]:

@@ -17,7 +17,7 @@ from symgrad.accuracy.evaluate import exact
 from symgrad.differentiate.modes import partials as derivatives
 from symgrad.ir.expr import COMPARISONS, Expr, make, num, symbol
 from symgrad.ops.functions import BY_AUTOGRAD, FUNCTIONS, SPELLINGS, Function, call
-from symgrad.targets.torch.runtime import _special
+from symgrad.targets.torch.runtime import _runtime, _special
 
 ROWS = [row for row in FUNCTIONS.values() if row.meaning is not None and row not in BY_AUTOGRAD.values()]
 ATOMS = [row for row in ROWS if row.name not in ("heaviside",)]
@@ -38,7 +38,13 @@ def arguments(row: Function) -> list[Expr]:
     return found
 
 
-SCOPE: dict[str, object] = {"torch": torch, "F": functional, "math": math, "_special": _special}  # what spellings read
+SCOPE: dict[str, object] = {  # what spellings read
+    "torch": torch,
+    "F": functional,
+    "math": math,
+    "_special": _special,
+    "rt": _runtime,
+}
 
 
 def points(row: Function, count: int = 12) -> Iterator[dict[Expr, float]]:
