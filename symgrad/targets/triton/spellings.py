@@ -54,6 +54,8 @@ SPELLINGS = {
     "row_sum": Spelling(""),
     "row_max": Spelling(""),
     "row_min": Spelling(""),
+    "row_place": Spelling(""),
+    "row_at": Spelling(""),
 }
 
 

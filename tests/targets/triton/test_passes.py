@@ -20,8 +20,11 @@ from fused_specs import (
     ENTROPY,
     GATE,
     HEADS,
+    KEPT,
+    LAST,
     LAYER,
     LOSS,
+    MEAN,
     NORM,
     ROWS,
     SCORED,
@@ -73,6 +76,9 @@ TEXTS = (
     SOFT,
     ENTROPY,
     DISTANCE,
+    MEAN,
+    KEPT,
+    LAST,
 )
 
 
@@ -129,6 +135,12 @@ CASES = [
     ("gelu_tanh", [(4, 50)]),
     ("heads", [(2, 3, 40), (3, 1), (1, 1, 40)]),
     ("heads", [(2, 3, 100), (3, 1), (1, 1, 100)]),
+    ("mean_of", [(2, 70, 33)]),
+    ("kept", [(100, 40), (40,)]),
+    ("last", [(3, 40, 50)]),
+    ("mean_of", [(2, 70, 1)]),
+    ("mean_of", [(1, 7, 100)]),
+    ("last", [(2, 1, 100)]),
 ]
 
 
@@ -256,6 +268,7 @@ HIGHER = [
     ("gelu_tanh", [(4, 50)], ()),
     ("soft", [(4, 50), (50,)], ()),
     ("distance", [(4, 50), (4, 50)], ()),
+    ("mean_of", [(3, 7, 5)], ()),
     ("entropy", [(5, 70), (5, 70)], ("mean",)),
 ]
 
