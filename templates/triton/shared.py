@@ -202,6 +202,13 @@ def column_of(place, T: tl.constexpr):
 
 
 @triton.jit
+def read_number(tensor, place, T: tl.constexpr):
+    """A whole number of each row; of a single row it is no block, so that what it names is read once in a thread."""
+    outer, sizes, row, column, filled, within = place
+    return tl.load(start(tensor, outer, sizes) + row * tensor[1], mask=filled, other=0).to(T)
+
+
+@triton.jit
 def located(number, place, length):
     """Whole numbers as places in rows: one that is none ends the program, and never names any."""
     within = (number >= 0) & (number < length)
@@ -418,7 +425,7 @@ class Plan:
             "ROWS": tiles.count,
             "BLOCK": tiles.block,
             **({"WHOLE": tiles.whole} if chosen.by_row else {}),
-            "num_warps": max(4, min(tiles.block * tiles.count // 512, 16)),
+            "num_warps": max(4, min(tiles.block * tiles.count // (128 if double else 512), 16)),
             "enable_reflect_ftz": False,  # subnormal numbers are numbers
             "enable_fp_fusion": not chosen.alike,
             "debug": chosen.placed,  # what is no place in a row is an error, as in torch

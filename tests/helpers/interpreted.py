@@ -21,6 +21,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from triton.errors import TritonError
 from triton.runtime import interpreter
 
+from benchmarks.without_device import serving_cpu_tensors
+
 
 def start() -> None:
     """Make this process, which has TRITON_INTERPRET=1, one that interprets the passes of modules over CPU tensors."""
@@ -42,9 +44,7 @@ def module_of(path: Path) -> ModuleType:
     from fused import imported
 
     module = imported(path)
-    kernels = vars(module)["_kernels"].elsewhere
-    kernels.kind = "cpu"
-    vars(module)["_kernels"] = vars(module)["_passes"].library = kernels
+    serving_cpu_tensors(module)
     return module
 
 

@@ -192,9 +192,9 @@ class _Writer:
             known[PLACE] = local = self.names.fresh("position")
             self.operands[local] = "column_of({0}, T)"
         of_rows = {n: self.names.fresh(_WORDS[n.op]) for n in kernel.reductions}
-        of_rows |= {o.leaf: self.names.fresh(o.leaf.name.partition("[")[0]) for o in kernel.whole}
-        read = {name: self.names.fresh(f"{name}_in") for name in of_rows.values()}
-        known |= of_rows
+        whole = {o.leaf: self.names.fresh(o.leaf.name.partition("[")[0]) for o in kernel.whole}
+        read = {name: self.names.fresh(f"{name}_in") for name in (*of_rows.values(), *whole.values())}
+        known |= of_rows | whole
         given, numbers, wide, values = self._numbers(roots, known)
         targets = [
             Target(
@@ -209,7 +209,8 @@ class _Writer:
         once = [(t, root) for t, root, r in zip(targets, roots, kernel.results, strict=True) if r.row]
         each = [(t, root) for t, root, r in zip(targets, roots, kernel.results, strict=True) if not r.row]
         program = list[Statement]()
-        program += (Assign(name, code("read({0}, place, 0, T)", stored)) for name, stored in read.items())
+        program += (Assign(name, code("read({0}, place, 0, T)", read[name])) for name in of_rows.values())
+        program += (Assign(name, code("read_number({0}, place, T)", read[name])) for name in whole.values())
         program += self._picks(roots, dict(zip([o.leaf for o in kernel.operands], sources, strict=True)), known)
         for number, stage in found:
             program += self._stage(number, stage, known)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 import torch
-from fused import agree, all_written
+from devices import on_cuda
+from fused import agree, all_written, imported
 from fused_specs import LABELS, MEAN_LABELS, PICKED, WEIGHTED_LABELS
 from nightly import sampled
 from processes import process
@@ -101,3 +104,36 @@ def test_forward_mode_and_second_derivatives(paths, interpret, name):
     fused, eager, served = interpret(interpreted.higher, paths[name], drawn(name, 9), sizes=SMALL, wanted=[0])
     agree(fused, eager)
     assert served["jvp"] and served["second"]
+
+
+@on_cuda
+@pytest.mark.parametrize("size", [1, 17, 1000, 8192, 32_000, 128_256])
+@pytest.mark.parametrize("name", NAMES)
+def test_passes_on_a_device_agree_with_eager_bodies(paths, name, size):
+    module = imported(paths[name])
+    kernels, wanted = module._kernels.elsewhere, (0,) if name == "mean_labels" else None
+    for dtype in (torch.float32, torch.float64, torch.bfloat16):
+        tensors = [t.cuda() for t in drawn(name, size, dtype)]
+        found = []
+        for on in (True, False, True):
+            kernels.on = on
+            found.append(interpreted.results(getattr(module, name), tensors, wanted=wanted))
+        agree(*found[:2])
+        assert all(map(torch.equal, found[0], found[2]))
+        assert kernels.on and sum(map(bool, kernels.walks.values())) == 2
+        kernels.forget()
+
+
+@on_cuda
+@pytest.mark.parametrize("place", [-1, 6, 2**40])
+def test_a_label_out_of_range_on_a_device_is_an_assertion(paths, place):
+    lines = [
+        "import torch",
+        "from symgrad.importing import import_generated",
+        "from pathlib import Path",
+        f"module = import_generated(Path({str(paths['labels'])!r}))",
+        f"module.labels(torch.zeros(2, 6, device='cuda'), torch.tensor([0, {place}], device='cuda'))",
+        "torch.cuda.synchronize()",
+    ]
+    done = subprocess.run([sys.executable, "-c", "\n".join(lines)], capture_output=True, text=True, check=False)
+    assert done.returncode != 0 and "index out of bounds" in done.stderr and "device-side assert" in done.stderr
