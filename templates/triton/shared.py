@@ -114,6 +114,20 @@ def logaddexp(x, y):
 
 
 @triton.jit
+def log_ndtr(x):
+    """log(erfc(-x / sqrt(2)) / 2); where that is small, the square in the exponent comes first."""
+    low = libdevice.log(0.5 * libdevice.erfcx(-0.7071067811865476 * tl.minimum(x, -1.0))) - 0.5 * x * x
+    return tl.where(x < -1, low, libdevice.log1p(-0.5 * libdevice.erfc(0.7071067811865476 * x)))
+
+
+@triton.jit
+def remainder(x, y):
+    """What is left of x in steps of y, with the sign of y."""
+    left = libdevice.fmod(x, y)
+    return tl.where((left != 0) & ((left < 0) != (y < 0)), left + y, left)
+
+
+@triton.jit
 def xlogy(x, y):
     return tl.where(y != y, y, tl.where(x == 0, 0.0, x * libdevice.log(y)))
 

@@ -10,9 +10,9 @@ from symgrad.accuracy.machine import machine
 from symgrad.accuracy.widening import WIDEN, as_before
 from symgrad.ir.expr import Expr
 from symgrad.ir.traversal import topological
-from symgrad.lower.code import Code, code, constant, names_in, source
+from symgrad.lower.code import Code, code, names_in, source
 from symgrad.lower.naming import Names
-from symgrad.lower.program import Assign, Do, For, If, Program, Statement, reads, returned
+from symgrad.lower.program import Assign, Program, Statement, reads, returned
 from symgrad.lower.python import lines
 from symgrad.parse.formula import formula
 from symgrad.resources import environment
@@ -21,89 +21,16 @@ from symgrad.targets.formatting import format_python
 from symgrad.targets.fused.kernels import Kernel
 from symgrad.targets.fused.picks import known_before
 from symgrad.targets.fused.rows import Stage, compared, stages
-from symgrad.targets.fused.terms import PICKS, PLACE, REDUCTIONS, ROW_OPS, is_count, is_total, is_whole
+from symgrad.targets.fused.terms import PICKS, PLACE, ROW_OPS, is_count, is_total, is_whole
 from symgrad.targets.fused.writing import name_values
 from symgrad.targets.torch.docs import module_docstring
 from symgrad.targets.torch.layout import Layout
 from symgrad.targets.torch.printer import Printer
+from symgrad.targets.triton.pieces import Function, Reduction, Target, assigned, run, tiles
 from symgrad.targets.triton.printer import TritonPrinter
 from symgrad.targets.triton.shared import reserved, shared_names
 
 __all__ = ["Written", "render_source"]
-
-
-@dataclass(frozen=True)
-class Function:
-    """One formula, or several that share parts, as a function of blocks."""
-
-    name: str
-    doc: str
-    arguments: tuple[str, ...]
-    program: Program
-
-    @property
-    def lines(self) -> list[str]:
-        """Its lines."""
-        return lines(self.program)
-
-    @property
-    def call(self) -> Code:
-        """A call with arguments of the same names."""
-        return code("{0}({1})", self.name, self.arguments)
-
-
-@dataclass(frozen=True)
-class Reduction:
-    """One reduction of a row: its result, its terms, and what they are collected in."""
-
-    name: str
-    term: str
-    partial: str
-    op: str
-
-    @property
-    def start(self) -> Statement:
-        """What the terms are collected in, before there are any."""
-        return Assign(self.partial, code(f"tl.full((ROWS, BLOCK), {_NEUTRAL[self.op]}, T)"))
-
-    @property
-    def collect(self) -> Statement:
-        """The collected terms and those of one more tile."""
-        kept = code(f"kept({{0}}, tile, {_NEUTRAL[self.op]})", self.term)
-        return Assign(self.partial, code(_COMBINED[self.op], self.partial, kept))
-
-    @property
-    def end(self) -> Statement:
-        """The reduction of what was collected."""
-        return Assign(self.name, code("{0}({1})", self.op, self.partial))
-
-
-@dataclass(frozen=True)
-class Target:
-    """One result: its value, the argument that it is stored to, and how; `total` collects what a program sums.
-
-    What stands for a whole row is there `once`.
-    """
-
-    name: str
-    out: str
-    how: str
-    total: str = ""
-    once: bool = False
-
-    @property
-    def start(self) -> Statement:
-        """What is summed, before there is anything."""
-        return Assign(self.total, code(f"tl.full((ROWS, {'1' if self.once else 'BLOCK'}), 0, T)"))
-
-    def stored(self, place: str) -> Statement:
-        """The statement that adds the result to a sum or writes it."""
-        each = constant(not self.once)
-        if not self.total:
-            write = Do(code("write({0}, {1}, {2}, {3})", self.out, place, self.name, each))
-            return If(code('{0} == "each"', self.how), (write,))
-        parts = self.total, self.out, place, self.name, self.how, each
-        return Assign(self.total, code("add({0}, {1}, {2}, {3}, {4}, {5})", *parts))
 
 
 @dataclass(frozen=True)
@@ -224,7 +151,7 @@ class _Writer:
         computed = self._computed("at", "What a pass computes for each element.", values_of_each, known, self._place)
         of_each: Program = (*computed, *(t.stored(self._place) for t, _ in each))
         if kernel.by_row:
-            program += [_tiles(of_each)] if each else []
+            program += [tiles(of_each)] if each else []
             program += (t.stored("place") for t in rows)  # before, it would have the row read once more
         else:
             program += of_each
@@ -244,7 +171,7 @@ class _Writer:
                 *("rows", "length", "sizes"),
                 *(f"{c}: tl.constexpr" for c in constexprs),
             ),
-            program=_run(tuple(program), [n for n in numbers if n not in wide], [t for t in targets if t.total]),
+            program=run(tuple(program), [n for n in numbers if n not in wide], [t for t in targets if t.total]),
             by_row=kernel.by_row,
             entry=self._entry(numbers),
         )
@@ -310,14 +237,14 @@ class _Writer:
         known |= {n: r.name for n, r in zip(stage.reductions, reductions, strict=True)}
         program: list[Statement] = []
         if reductions:
-            tiles = _tiles((*collected, *(r.collect for r in reductions)))
-            program += [*(r.start for r in reductions), tiles, *(r.end for r in reductions)]
+            loop = tiles((*collected, *(r.collect for r in reductions)))
+            program += [*(r.start for r in reductions), loop, *(r.end for r in reductions)]
         settled = {node: self.names.for_value(node, known) for node in stage.settled}
         if settled:
             named = [(name, node) for node, name in settled.items()]
             typed = self._local(next(own for n, own in known.items() if _of_row(n)))  # no operand is at hand there
             function = self._function(f"row_{number}", "What follows for the row.", named, known, typed)
-            program.append(_assigned([*settled.values()], function.call))
+            program.append(assigned([*settled.values()], function.call))
             known |= settled
         return tuple(program)
 
@@ -349,7 +276,7 @@ class _Writer:
         if not roots:
             return ()
         function = self._function(suffix, doc, roots, known)
-        return (*self._reads(function, place), _assigned([name for name, _ in roots], function.call))
+        return (*self._reads(function, place), assigned([name for name, _ in roots], function.call))
 
     def _reads(self, function: Function, place: str) -> Program:
         """Statements that read the operands of a function."""
@@ -391,42 +318,6 @@ def _names_of(known: str | Code) -> Sequence[str]:
     return [known] if isinstance(known, str) else sorted(names_in(known))
 
 
-def _assigned(names: Sequence[str], value: Code) -> Statement:
-    return Assign(tuple(names) if len(names) > 1 else names[0], value)
-
-
-def _tiles(body: Program) -> Statement:
-    """What is done with each tile of a row."""
-    tile = Assign("tile", code("(outer, sizes, row, begin + column, row < left, begin + column < length)"))
-    return For("begin", code("range(0, BLOCK if WHOLE else length, BLOCK)"), (tile, *body))
-
-
-def _run(body: Program, numbers: Sequence[str], sums: Sequence[Target]) -> Program:
-    """What a program does: `body` for the rows of each step, and sums over them."""
-    ends = [Assign(t.total, code("end_rows({0}, {1}, place, {2})", t.total, t.out, t.how)) for t in sums]
-    last = Assign("place", code("(outer, sizes, 0, column, True, within)"))
-    return (
-        Assign("outer", code("tl.program_id(0).to(INDEX)")),
-        Assign("column", code("tl.arange(0, BLOCK)[None, :]")),
-        Assign("within", code("column < length - outer % sizes[0] * BLOCK")),
-        Assign("left", code("rows - outer // sizes[0] % sizes[1] * RUN")),
-        *(Assign(n, code("tl.full((), {0}, T)", n)) for n in numbers),
-        *(t.start for t in sums),
-        For(
-            "step",
-            code("range(0, RUN, ROWS)"),
-            (
-                Assign("row", code("rows_from(step, ROWS, INDEX)")),
-                Assign("place", code("(outer, sizes, row, column, row < left, within)")),
-                *body,
-                *ends,
-            ),
-        ),
-        *([last] if sums else []),
-        *(Do(code("end_run({0}, {1}, place, {2})", t.total, t.out, t.how)) for t in sums),
-    )
-
-
 _NUMBERS = {
     "mul": "scaled",
     "add": "shifted",
@@ -434,6 +325,3 @@ _NUMBERS = {
     "widen": "wide",
 }  # what a number is to the only one it depends on
 _WORDS = {"row_sum": "row_total", "row_max": "largest", "row_min": "smallest", "sym": "total"}
-_NEUTRAL = {"row_sum": "0.0", "row_max": 'float("-inf")', "row_min": 'float("inf")'}
-_COMBINED = {"row_sum": "{0} + {1}", "row_max": "maximum({0}, {1})", "row_min": "minimum({0}, {1})"}
-assert set(REDUCTIONS) == set(_NEUTRAL) == set(_COMBINED) < set(_WORDS)
