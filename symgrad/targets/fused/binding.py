@@ -108,8 +108,7 @@ def _missing(by_variant: Sequence[Kernels], found: Sequence[Kernel], languages: 
             nodes = topological(*machine([r.value for k in lacking for r in k.results]))
             ops = list(dict.fromkeys(n.op for n in nodes if not language.can_spell(n)))
             which = _listed(list(dict.fromkeys(_KINDS[k.name.partition("_")[0]] for k in lacking)))
-            lacks = list(dict.fromkeys(reason for k in lacking if (reason := language.lacks(k))))
-            lines.append(f"no {language.name} for {which}: {_listed(lacks or ops)}")
+            lines.append(f"no {language.name} for {which}: {_listed(ops)}")
     return tuple(lines)
 
 
@@ -122,9 +121,9 @@ _KINDS = {
 
 
 def _is_written(kernel: Kernel, language: Language) -> bool:
-    """Whether a language has a pass and all of its functions."""
+    """Whether a language has all functions of a pass."""
     lowered = machine([r.value for r in kernel.results])
-    return not language.lacks(kernel) and all(map(language.can_spell, topological(*lowered)))
+    return all(map(language.can_spell, topological(*lowered)))
 
 
 class _Binding:

@@ -513,7 +513,7 @@ class CudaLibrary(Library):
     """The kernels of one file over plain CUDA tensors, in Triton; they may decline."""
 
     kind = "cuda"
-    as_is = frozenset({torch.bool})
+    as_is = frozenset({torch.bool, torch.int32})
     narrow = 0
     refused: Any = ()  # what Triton raises where it cannot compile a pass for a device
 
@@ -541,7 +541,8 @@ class CudaLibrary(Library):
         try:
             with torch.cuda.device(tensors[0].get_device()):
                 operands = [tensors[place] for place, _ in entry.operands]
-                return walk.function(operands, (*numbers, *walk.counts))
+                results = walk.function(operands, (*numbers, *walk.counts))
+                return results if walk.finish is None else list(walk.finish(walk.dtype, *results))
         except self.refused as error:
             return self.give_up(error)
 
@@ -568,6 +569,7 @@ class CudaLibrary(Library):
             None if size is None else (size, strides, steps, summed > 0, dtype)
             for (size, strides, dtype), steps, summed in zip(walk.results, walk.steps[count:], walk.summed, strict=True)
         ]
+        walk.finish = entry.finish
         walk.function = library.Plan(library.PASSES[entry.name], walk.dtype, walk.sizes, walk.steps[:count], results)
         return walk
 
@@ -647,7 +649,7 @@ def _walk(entry: Any, tensors: Any, inputs: Any, wanted: int, dtype: torch.dtype
         if k >= len(views) - entry.whole:
             if tensors[place].dtype not in _WHOLE:
                 return False
-            if tensors[place].dtype != torch.int64:
+            if tensors[place].dtype not in (torch.int64, *as_is):
                 step = _unsqueezed(metas[place].contiguous(), added).expand(shape).stride()
                 walk.copies[place] = torch.int64, None
         elif added is not None and not (fits(step) and tensors[place].dtype in (dtype, *as_is)):
