@@ -206,8 +206,8 @@ struct Frame {
     void operator()(int threads) {
         for (int k = 0; k < results; k++) {
             const bool whole = result[k].data && !result[k].summed && !result[k].once;
-            result[k].streamed = whole && is_streamed(result[k].data, elements * sizeof(Storage));
-            if (whole) in_large_pages(result[k].data, elements * sizeof(Storage));
+            result[k].streamed = whole && is_streamed(result[k].data, span(result[k]));
+            if (whole) in_large_pages(result[k].data, span(result[k]));
         }
         const Zeros<double> total(sums * chunks);
         if (chunks == 1 || threads == 1) {
@@ -224,6 +224,13 @@ struct Frame {
                 else store_one(static_cast<Storage*>(result[k].data) + i, result[k].mean ? sum / elements : sum);
             }
         }
+    }
+
+    // The bytes from the first to the last element of a result, which is part of a larger one if they do not touch.
+    int64_t span(const Result& of) const {
+        int64_t length = inner;
+        for (int d = 0; d < rank; d++) length += (size[d] - 1) * of.step[d];
+        return length * sizeof(Storage);
     }
 
     static void add(double* to, const double* from, int64_t count) {

@@ -138,7 +138,7 @@ class _Writer:
     def write(self) -> Written:
         """The pass as source."""
         kernel = self.kernel
-        written = [self.names.reserve(r.name) for r in kernel.results]
+        written = [self.names.reserve(r.label) for r in kernel.results]
         known: dict[Expr, str | Code] = {}
         for operand in kernel.operands:
             local = self.names.fresh(operand.leaf.name.partition("[")[0])

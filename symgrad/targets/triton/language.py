@@ -16,6 +16,8 @@ def _lacks(kernel: Kernel) -> str:
     """Passes there are that reduce everything, along a row, or to a tensor's shape, and are given reductions alone."""
     if kernel.whole or kernel.placed:
         return "whole numbers and places in rows"
+    if any(o.part for o in (*kernel.operands, *kernel.results)):
+        return "parts of a dimension"
     if kernel.finish or any(o.leaf.op == "sym" for o in kernel.known):
         return "what follows from sums over everything"
     counted = any(is_count(n) and n not in (ELEMENTS, ROW) for n in kernel.numbers)
