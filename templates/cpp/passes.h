@@ -166,6 +166,7 @@ struct Frame {
     const double* const number;
     int64_t rank, inner, elements, blocks, tasks, chunks, sums = 0;
     int held = 0;  // values of a row that are computed once for all stages
+    bool in_turn;  // rows follow each other with nothing between them: they are not reduced, and nothing is summed
     const int64_t* size;
     mutable bool strayed = false;  // whether some whole number is no place in its row
 
@@ -190,6 +191,7 @@ struct Frame {
             result[k].inner = -*geometry++;
             result[k].step = geometry;
         }
+        in_turn = rank > 0 && !by_row && sums == 0;
         blocks = inner > 2 * BLOCK && !by_row ? (inner + BLOCK - 1) / BLOCK : 1;
         tasks = outer * blocks;
         elements = outer * inner;
@@ -199,9 +201,9 @@ struct Frame {
         if (sums * chunks > elements / 4 + 256) chunks = sums > elements / 4 ? 1 : elements / 4 / sums + 1;
     }
 
-    // Elements begin to end along the inner dimension.
+    // Elements begin to end along the inner dimension, of so many rows one after the other.
     virtual void row(const int64_t* at, const int64_t* to, double* total, Gathered<V>* gathered, V* values,
-                     int64_t begin, int64_t end) const = 0;
+                     int64_t begin, int64_t end, int64_t rows) const = 0;
 
     void operator()(int threads) {
         for (int k = 0; k < results; k++) {
@@ -260,17 +262,23 @@ struct Frame {
         for (int k = 0; k < results; k++) {
             if (is_added(k)) gathered[k].sums = new V[(length + W - 1) / W]();
         }
-        for (int64_t task = first; task < last; task++) {
+        for (int64_t task = first, rows = 1; task < last; task += rows) {
             const int64_t begin = block * length, end = begin + length < inner ? begin + length : inner;
             for (int k = 0; k < results; k++) {
                 if (is_added(k)) gathered[k].take(total + result[k].place + to[k] + begin, end - begin);
             }
-            row(at.data, to.data, total, gathered.data, values.data, begin, end);
+            if (in_turn && blocks == 1) {
+                const int64_t left = size[rank - 1] - index[rank - 1];
+                rows = left < last - task ? left : last - task;
+            }
+            row(at.data, to.data, total, gathered.data, values.data, begin, end, rows);
             if (++block < blocks) continue;
             block = 0;
             for (int d = rank - 1; d >= 0; d--) {
-                move(at, to, d, 1);
-                if (++index[d] < size[d]) break;
+                const int64_t passed = d == rank - 1 ? rows : 1;
+                move(at, to, d, passed);
+                index[d] += passed;
+                if (index[d] < size[d]) break;
                 index[d] = 0;
                 move(at, to, d, -size[d]);
             }
@@ -327,13 +335,13 @@ struct Pass final : Frame<Compute, Storage> {
     }
 
     // Elements begin to end along the inner dimension, strip by strip: there is one place where the formulas stand in
-    // the machine code, and nothing in their way there.
+    // the machine code, and nothing in their way there. Of short rows many are done at once.
     void row(const int64_t* at, const int64_t* to, double* total, Gathered<V>* gathered, V* values, int64_t begin,
-             int64_t end) const override {
+             int64_t end, int64_t rows) const override {
         double number[Kernel::numbers + 1];  // where no store can change them
         for (int k = 0; k < Kernel::numbers; k++) number[k] = this->number[k];
-        const Read in(*this, at, begin, end);
-        Storage* data[OUT];
+        Read in(*this, at, begin, end);
+        Storage *data[OUT], *start[OUT];
         Way way[OUT];
         bool streamed[OUT];
         Lanes<double> sum[OUT];
@@ -342,7 +350,7 @@ struct Pass final : Frame<Compute, Storage> {
             data[k] = static_cast<Storage*>(result[k].data);
             const bool added = may_be(ADDED, k) && result[k].inner;
             way[k] = !data[k] ? NOTHING : !result[k].summed ? STORED : added ? ADDED : TOTALLED;
-            streamed[k] = result[k].streamed && reinterpret_cast<uintptr_t>(data[k] + to[k] + begin) % 64 == 0;
+            start[k] = data[k] ? data[k] + to[k] + begin : nullptr;
             sum[k] = 0;
         }
         V x[READ + HELD], y[OUT], reduced[Row::slots + 1], few[OUT], last[OUT];
@@ -355,6 +363,10 @@ struct Pass final : Frame<Compute, Storage> {
             if (result[kept].data) static_cast<Compute*>(result[kept].data)[to[kept]] = reduced[k][0];
             kept++;
         }
+        for (;;) {
+#pragma GCC unroll 16
+            for (int k = 0; k < OUT; k++)
+                streamed[k] = result[k].streamed && reinterpret_cast<uintptr_t>(start[k]) % 64 == 0;
         for (Strip strip(in); strip; strip.next()) {
             Storage written[OUT][W];
             Storage* into[OUT];
@@ -362,7 +374,7 @@ struct Pass final : Frame<Compute, Storage> {
 #pragma GCC unroll 16
             for (int k = 0; k < OUT; k++) {
                 few[k] = last[k] = 0;
-                into[k] = strip.is_partial() || !data[k] ? written[k] : data[k] + to[k] + begin + strip.at;
+                into[k] = strip.is_partial() || !data[k] ? written[k] : start[k] + strip.at;
                 add[k] = reinterpret_cast<Compute*>(strip.is_partial() ? &last[k] : gathered[k].sums + strip.at / W);
             }
             for (int64_t i = 0; i < (every ? strip.length : W); i += W) {
@@ -395,12 +407,19 @@ struct Pass final : Frame<Compute, Storage> {
                     sum[k] = sum[k] + convert<double>(strip.only(few[k], 0));
                 if (!strip.is_partial()) continue;
                 if (may_be(STORED, k) && way[k] == STORED) {
-                    Storage* const p = data[k] + to[k] + begin + strip.at;
+                    Storage* const p = start[k] + strip.at;
                     for (int j = 0; j < in.rest; j++) p[j] = written[k][j];
                 } else if (may_be(ADDED, k) && way[k] == ADDED) {
                     V& own = gathered[k].sums[strip.at / W];
                     own = own + strip.only(last[k], 0);
                 }
+            }
+        }
+            if (Row::reduced || --rows == 0) break;
+            in.next(*this);
+#pragma GCC unroll 16
+            for (int k = 0; k < OUT; k++) {
+                if (data[k]) start[k] += result[k].step[this->rank - 1];
             }
         }
 #pragma GCC unroll 16
@@ -419,6 +438,7 @@ struct Pass final : Frame<Compute, Storage> {
     // strip is long.
     struct Read {
         const Storage* from[IN];
+        const Storage* start[IN];
         int64_t along[IN], whole, rest;  // a mask for the index; elements
         int64_t soon[IN], later[IN];     // the way to what is read then
         Storage last[IN][W], still[IN][FEW];
@@ -432,14 +452,28 @@ struct Pass final : Frame<Compute, Storage> {
                 along[k] = own.inner;
                 soon[k] = NEAR & along[k];
                 later[k] = (!Row::reduced ? FAR : pass.rank > 0 ? own.step[pass.rank - 1] : 0) & along[k];
-                from[k] = static_cast<const Storage*>(own.data) + at[k] + (begin & along[k]);
-                for (int j = 0; rest && j < W; j++) last[k][j] = from[k][(j < rest ? whole + j : whole) & along[k]];
-                if (along[k] == 0) {
-                    Storage copies[W];
-                    for (int j = 0; j < W; j++) copies[j] = *from[k];
-                    for (int64_t j = 0; j < whole && j < FEW; j += W) memcpy(still[k] + j, copies, sizeof copies);
-                    from[k] = still[k];
-                }
+                start[k] = static_cast<const Storage*>(own.data) + at[k] + (begin & along[k]);
+                fill(k);
+            }
+        }
+
+        // The same of the row after it.
+        INLINE void next(const Pass& pass) {
+#pragma GCC unroll 16
+            for (int k = 0; k < IN; k++) {
+                start[k] += pass.operand[k].step[pass.rank - 1];
+                fill(k);
+            }
+        }
+
+        INLINE void fill(int k) {
+            from[k] = start[k];
+            for (int j = 0; rest && j < W; j++) last[k][j] = start[k][(j < rest ? whole + j : whole) & along[k]];
+            if (along[k] == 0) {
+                Storage copies[W];
+                for (int j = 0; j < W; j++) copies[j] = *start[k];
+                for (int64_t j = 0; j < whole && j < FEW; j += W) memcpy(still[k] + j, copies, sizeof copies);
+                from[k] = still[k];
             }
         }
     };

@@ -188,9 +188,7 @@ class _Binding:
 
     def _entry(self, kernel: Kernel, places: Sequence[int] = ()) -> str:
         """The constructor call of a pass."""
-        read, whole = (
-            [_operand(o) for o in own] for own in (kernel.operands, kernel.whole)
-        )
+        read, whole = ([_operand(o) for o in own] for own in (kernel.operands, kernel.whole))
         parts = [f'"{kernel.name}"', tuple_of([*read, *(f"({o.place}, None)" for o in kernel.known), *whole])]
         written = [r for r in kernel.results if r.part is None or r.part.index == 0]
         results = [*map(_result, written), *['"statistic"'] * len(kernel.keeps)]

@@ -90,19 +90,17 @@ class _Passes:
     # ------------------------------------------------------------------------------------------ forward
     def forward(self) -> Kernel:
         variant, layout, parts = self.variant, self.layout, self.parts
-        pieces = [
-            (output, *both, part)
-            for output, form in variant.outputs.items()
-            for *both, part in self.forward_parts(output, form)
-        ]
-        elements = Elements({}, _rank(variant), shape=pass_shape([formula for _, _, formula, _ in pieces]))
+        pieces = [piece for output in variant.outputs for piece in self.pieces(output)]
+        formulas = [piece.formula for piece in pieces]
+        elements = Elements({}, _rank(variant), shape=pass_shape(formulas))
         tensors = [layout.symbol(t.name) for t in layout.spec.tensors]
         results, values, shapes = list[Result](), list[Value](), []
-        for output, form, formula, part in pieces:
+        for piece in pieces:
+            form, formula = piece.form, piece.formula
             if form.is_boolean:
                 raise Unsupported("an output of truth values")
             value = elements(form)
-            results.append(_in_part(output_of(output, value), part))
+            results.append(_in_part(output_of(piece.output, value), piece.part))
             values.append(value)
             if form.op == "expand" and results[-1].row == "kept":  # a tensor that cancels has an element for each
                 results[-1] = replace(results[-1], row="")
@@ -114,8 +112,9 @@ class _Passes:
                 sources = shape_sources(formula)
                 leaves |= {elements.leaf(s) for s in sources if s in tensors or s in parts.origin}
             shapes.append(frozenset(leaves))
-        alike = {frozenset((parts.of_whole(elements.views[leaf].tensor), elements.views[leaf].dims) for leaf in own) for own in shapes}
-        if len(alike) > 1 and not (parts.grid and _are_alike([formula for _, _, formula, _ in pieces])):
+        views = [{elements.views[leaf] for leaf in own} for own in shapes]
+        alike = {frozenset((parts.of_whole(view.tensor), view.dims) for view in own) for own in views}
+        if len(alike) > 1 and not (parts.grid and _are_alike(formulas)):
             raise Unsupported("outputs of different shapes")
         operands = self.operands(elements, frozenset().union(*shapes), tensors)
         if not operands:
@@ -130,7 +129,7 @@ class _Passes:
     @cached_property
     def parts(self) -> Parts:
         """The parts of a dimension that formulas divide."""
-        found = Parts(grid(self.variant.formulas.values()))
+        found = Parts(grid(self.variant.formulas.values()), _rank(self.variant))
         symbols = {t.name: self.layout.symbol(t.name) for t in self.layout.spec.tensors}
         tensors = {t: found.length(s) for t, s in symbols.items()}
         found.lengths |= {name: n for t, n in tensors.items() for name in (t, f"tangent_{t}", f"grad_grad_{t}")}
@@ -138,11 +137,11 @@ class _Passes:
         found.lengths |= {name: n for o, n in outputs.items() for name in (o, f"grad_{o}")}
         return found
 
-    def forward_parts(self, output: str, form: Expr) -> list[tuple[Expr, Expr, Part | None]]:
+    def pieces(self, output: str) -> list[_Piece]:
         """The parts of an output: as forward computes them, and their formulas."""
         count = self.parts.lengths[output]
-        forms, formulas = (self.parts.of([f], count) for f in (form, self.variant.formulas[output]))
-        return [(a, b, self.part(k, count)) for k, ((a,), (b,)) in enumerate(zip(forms, formulas, strict=True))]
+        found = self.parts.of([self.variant.outputs[output], self.variant.formulas[output]], count)
+        return [_Piece(output, form, formula, self.part(k, count)) for k, (form, formula) in enumerate(found)]
 
     def part(self, index: int, count: int) -> Part | None:
         """A part of what is so many parts long."""
@@ -158,7 +157,7 @@ class _Passes:
     def derivative_parts(self) -> Parts:
         """The same where formulas are made of what is saved."""
         saved = {v: s for v, s in self.saved().items() if v is not s}
-        return Parts(self.parts.grid, self.parts.lengths, saved, self.parts.origin)
+        return Parts(self.parts.grid, self.parts.rank, self.parts.lengths, saved, self.parts.origin)
 
     def operands(self, elements: Elements, leaves: Iterable[Expr], given: Sequence[Expr]) -> tuple[Operand, ...]:
         """The operands behind the leaves, in the order in which their tensors are given."""
@@ -272,8 +271,8 @@ class _Passes:
                 else:
                     symbols = self.parts.symbols(leaf)
                     for own, (given, part) in zip(symbols, self.terms(leaf.name, terms), strict=True):
-                        found_ = like_output(elements, outputs[leaf.name], name, given, own)
-                        results.append(_in_part(found_, part))
+                        result = like_output(elements, outputs[leaf.name], name, given, own)
+                        results.append(_in_part(result, part))
                 written.append(place)
             given = [*places, *(cotangent(f"grad_{t}", self.layout.symbol(t)) for t in tensors)]
             name = f"second{self.suffix}_{bits}"
@@ -343,7 +342,11 @@ class _Passes:
         if len(results) > _MOST_RESULTS:
             raise Unsupported(f"more than {_MOST_RESULTS} results")
         forms = self.rational([r.value for r in results], wide)
-        narrow = narrowed(forms, self.layout) if wide and not self.parts.grid and self.can_spell(make(WIDEN, results[0].value)) else None
+        narrow = (
+            narrowed(forms, self.layout)
+            if wide and not self.parts.grid and self.can_spell(make(WIDEN, results[0].value))
+            else None
+        )
         forms, wide = (narrow, False) if narrow is not None else (forms, wide)
         forms = with_row_values(with_reciprocals(forms))
         results = [replace(r, value=form) for r, form in zip(results, forms, strict=True)]
@@ -394,6 +397,16 @@ def _with_equal_numbers(passes: Sequence[Kernel]) -> list[Kernel]:
 def _same(leaf: Expr, other: Expr) -> bool:
     """Whether two symbols are of one value, of which one may tell its shape."""
     return leaf.name == other.name and leaf["kind"] == other["kind"]
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """A part of an output, or all of it: the form that forward computes, and the formula."""
+
+    output: str
+    form: Expr
+    formula: Expr
+    part: Part | None
 
 
 def _in_part(result: Result, part: Part | None) -> Result:

@@ -24,7 +24,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Operand:
-    """A tensor that a pass reads, or a part of it: the leaf that stands for it, its place among those given, its view."""
+    """A tensor that a pass reads, or a part of one: the leaf for it, its place among those given, and its view."""
 
     leaf: Expr
     place: int

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from symgrad.ir import expr as ex
 from symgrad.ir.expr import Expr, symbol
@@ -34,10 +34,14 @@ Parted: TypeAlias = "Expr | tuple[Expr, ...]"
 
 @dataclass(frozen=True)
 class Grid:
-    """The dimension that a pass has a part of, counted from the end, and how long a part is."""
+    """The dimension that a pass has a part of, counted from the end, and how long a part is.
+
+    `called` is how operations of the formulas name it: by its place from the start, perhaps.
+    """
 
     dim: int
     unit: Dim
+    called: frozenset[int] = frozenset()
 
     def count(self, value: Expr) -> int:
         """How many parts long a value is: 1 for what is no multiple, and broadcasts or has other dimensions there."""
@@ -64,7 +68,7 @@ def grid(formulas: Iterable[Expr]) -> Grid | None:
         if ratio is None:
             raise Unsupported("parts of sizes that have nothing to do with each other")
         unit = divided(unit, ratio.denominator)
-    found = Grid(dim, unit)
+    found = Grid(dim, unit, frozenset(d for n in cuts for d in _dims(n) if isinstance(d, int)))
     if max(_ratio(length, unit) for length in lengths) > _MOST_PARTS:
         raise Unsupported(f"more than {_MOST_PARTS} parts of a dimension")
     return found
@@ -74,15 +78,19 @@ def _ratio(length: Dim, unit: Dim) -> Fraction:
     return share(length, unit) or Fraction(0)
 
 
-def _dim(node: Expr) -> int:
-    """The dimension that an operation divides or joins, counted from the end."""
-    dims = node["dims"] if node.op == "roll" else (node["dim"],)
+def _dims(node: Expr) -> tuple[Any, ...]:
+    return tuple(node["dims"]) if node.op == "roll" else (node["dim"],)
+
+
+def _dim(node: Expr, called: frozenset[int] = frozenset(), known: int = 0) -> int:
+    """The dimension that an operation divides or joins, counted from the end: the known one, if it is called so."""
+    dims = _dims(node)
     for operand in node.args:
         found = positions(dims, extent(operand), node.op) if extent(operand).dims else None
         if found is not None and len(found) == 1:
             return found[0]
-    if len(dims) == 1 and isinstance(dims[0], int) and dims[0] < 0:
-        return int(dims[0])
+    if len(dims) == 1 and isinstance(dims[0], int) and (dims[0] < 0 or dims[0] in called):
+        return dims[0] if dims[0] < 0 else known
     raise Unsupported(node.op)
 
 
@@ -105,16 +113,18 @@ def _lengths(node: Expr, dim: int) -> list[Dim]:
 class Parts:
     """Rewrites formulas into those of single parts.
 
-    `lengths` is how many parts long the values are that symbols stand for, by name, where their shapes do not tell;
-    `known` are saved values and the symbols that they are read from. `origin` collects the symbols that stand for
-    parts, and what they are parts of.
+    `rank` is how many dimensions the pass has. `lengths` is how many parts long the values are that symbols stand for,
+    by name, where their shapes do not tell; `known` are saved values and the symbols that they are read from. `origin`
+    collects the symbols that stand for parts, and what they are parts of.
     """
 
     grid: Grid | None
+    rank: int | None = None
     lengths: dict[str, int] = field(default_factory=dict)
     known: Mapping[Expr, Expr] = field(default_factory=dict)
     origin: dict[Expr, tuple[Expr, Part]] = field(default_factory=dict)
     _done: dict[Expr, Parted] = field(default_factory=dict)
+    _moved: dict[Expr, int] = field(default_factory=dict)  # values whose parts are of another dimension, and which
 
     def __call__(self, root: Expr) -> tuple[Expr, ...]:
         """The formula of each part of a value. Raises Unsupported."""
@@ -123,6 +133,8 @@ class Parts:
         for node in topological(root, leaves=self.known):
             if node not in self._done:
                 self._done[node] = self._lower(node)
+        if root in self._moved:
+            raise Unsupported(SEVERAL)
         found = self._done[root]
         return found if isinstance(found, tuple) else (found,)
 
@@ -142,9 +154,8 @@ class Parts:
         for k in range(count):
             shape = None if tensor.is_differential else tensor.get("shape")
             if shape is not None:
-                place, unit = len(shape) + self.grid.dim, self.grid.unit
-                unit = unit if isinstance(unit, int | str) else str(unit)
-                shape = (*shape[:place], unit, *shape[place + 1 :])
+                place = len(shape) + self.grid.dim
+                shape = (*shape[:place], self.grid.unit, *shape[place + 1 :])
             own = symbol(f"{tensor.name}[{k}:{count}]", tensor["kind"], shape)
             self.origin[own] = tensor, Part(self.grid.dim, k, count)
             found.append(own)
@@ -169,13 +180,29 @@ class Parts:
         if not node.args:
             return node
         args = [self._done[a] for a in node.args]
-        rule = _RULES.get(node.op)
-        if rule is not None:
-            return rule(self, node, args)
-        if node.op in TENSOR_OPS:
-            if any(isinstance(a, tuple) for a in args) or self._own.count(node) > 1:
-                raise Unsupported(node.op)
-        return self._each(node, args)
+        own = self._own.dim
+        dims = {self._moved.get(a, own) for a, parts in zip(node.args, args, strict=True) if isinstance(parts, tuple)}
+        if len(dims) > 1:
+            raise Unsupported(SEVERAL)
+        found = _RULES.get(node.op, Parts._each)(self, node, args)
+        if isinstance(found, tuple):
+            dim = self._after(node, dims.pop() if dims else own)
+            if dim != own:
+                self._moved[node] = dim
+        elif self._own.count(node) > 1:  # or it has other dimensions
+            raise Unsupported(node.op)
+        if node.op in TENSOR_OPS and node.op not in _RULES and isinstance(found, tuple):
+            raise Unsupported(node.op)
+        return found
+
+    def _after(self, node: Expr, dim: int) -> int:
+        """Which dimension of a result that of its operands is, of which there are parts."""
+        if node.op in ("unsqueeze", "restore") and node.get("keepdim", False) is not True:
+            for place in sorted(self._places(node), reverse=True):
+                dim -= place >= dim
+        elif node.op in ("squeeze", "drop", *_REDUCTIONS) and node.get("keepdim", False) is not True:
+            dim += sum(place > dim for place in self._places(node))
+        return dim
 
     @property
     def _own(self) -> Grid:
@@ -229,10 +256,9 @@ class Parts:
         return bounds.start // unit, bounds.stop // unit
 
     def _cat(self, node: Expr, args: Sequence[Parted]) -> Parted:
-        if _dim(node) != self._own.dim:
-            raise Unsupported(SEVERAL)
-        sizes = [extent(a).dims[self._own.dim :][:1] for a in node.args]
-        single = {size for size, a in zip(sizes, args, strict=True) if not isinstance(a, tuple)}
+        self._require_own(node)
+        sizes = [extent(a).dims[self._own.dim :][:1] for a in node.args]  # empty where it is that of a cotangent
+        single = {size for size, a in zip(sizes, args, strict=True) if size and not isinstance(a, tuple)}
         if len(single) > 1 or single & {(1,)}:
             raise Unsupported("a join of what broadcasts")
         return self._one([part for a in args for part in self._parts(a)])
@@ -254,11 +280,14 @@ class Parts:
 
     def _cut(self, node: Expr, value: Parted) -> tuple[Expr, ...]:
         """The parts of what an operation divides."""
-        if _dim(node) != self._own.dim:
-            raise Unsupported(SEVERAL)
+        self._require_own(node)
         if not isinstance(value, tuple):
             raise Unsupported(node.op)
         return value
+
+    def _require_own(self, node: Expr) -> None:
+        if any(a in self._moved for a in node.args) or _dim(node, self._own.called, self._own.dim) != self._own.dim:
+            raise Unsupported(SEVERAL)
 
     @staticmethod
     def _parts(value: Parted) -> tuple[Expr, ...]:
@@ -274,18 +303,14 @@ class Parts:
     def _sum_to(self, node: Expr, args: Sequence[Parted]) -> Parted:
         value, like = args
         if isinstance(value, tuple) and not isinstance(like, tuple):
+            if node.args[0] in self._moved:
+                raise Unsupported(SEVERAL)
             return rebuild(node, [ex.add(*value), like])
         return self._each(node, args)
 
     def _restore(self, node: Expr, args: Sequence[Parted]) -> Parted:
         value, of = args
-        return self._moved(node, [value, self._parts(of)[0]])
-
-    def _moved(self, node: Expr, args: Sequence[Parted]) -> Parted:
-        """What adds or drops dimensions before the one of which there are parts."""
-        if isinstance(args[0], tuple) and any(place >= self._own.dim for place in self._places(node)):
-            raise Unsupported(SEVERAL)
-        return self._each(node, args)
+        return self._each(node, [value, self._parts(of)[0]])
 
     def _reduction(self, node: Expr, args: Sequence[Parted]) -> Parted:
         """What is summed, or the mean, over all parts; or a reduction over other dimensions of each."""
@@ -306,22 +331,17 @@ class Parts:
         """Whether a reduction is over the dimension of which there are parts, too."""
         if node["dim"] is None:
             return True
-        places = self._places(node)
-        if self._own.dim not in places and node.get("keepdim", False) is not True and max(places) > self._own.dim:
-            raise Unsupported(SEVERAL)
-        return self._own.dim in places
+        return self._moved.get(node.args[0], self._own.dim) in self._places(node)
 
-    @staticmethod
-    def _places(node: Expr) -> tuple[int, ...]:
+    def _places(self, node: Expr) -> tuple[int, ...]:
         """The dimensions of an operation, counted from the end."""
         dims = node["dim"] if isinstance(node["dim"], tuple) else (node["dim"],)
-        of = extent(node if node.op == "unsqueeze" else node.args[0])
-        places = dims if all(isinstance(d, int) and d < 0 for d in dims) else positions(dims, of, node.op)
-        if places is None:
+        if any(not isinstance(d, int) or (d >= 0 and self.rank is None) for d in dims):
             raise Unsupported(NOT_LAST)
-        return places
+        return tuple(d if d < 0 else d - (self.rank or 0) for d in dims)
 
 
+_REDUCTIONS = ("sum", "mean", "amax", "amin", "var", "norm", "logsumexp")
 _RULES: dict[str, Callable[[Parts, Expr, Sequence[Parted]], Parted]] = {
     "chunk": Parts._chunk,
     "chunk_back": Parts._chunk_back,
@@ -333,12 +353,12 @@ _RULES: dict[str, Callable[[Parts, Expr, Sequence[Parted]], Parted]] = {
     "expand": Parts._each,
     "sum_to": Parts._sum_to,
     "restore": Parts._restore,
-    "drop": Parts._moved,
-    "squeeze": Parts._moved,
+    "drop": Parts._each,
+    "squeeze": Parts._each,
     "held": Parts._each,
     "boundary": Parts._each,
     "detach": Parts._each,
-    "unsqueeze": Parts._moved,
+    "unsqueeze": Parts._each,
     "count": Parts._count,
-    **dict.fromkeys(("sum", "mean", "amax", "amin", "var", "norm", "logsumexp"), Parts._reduction),
+    **dict.fromkeys(_REDUCTIONS, Parts._reduction),
 }

@@ -16,7 +16,7 @@ def _lacks(kernel: Kernel) -> str:
     """Passes there are that reduce everything, along a row, or to a tensor's shape, and are given reductions alone."""
     if kernel.whole or kernel.placed:
         return "whole numbers and places in rows"
-    if any(o.part for o in (*kernel.operands, *kernel.results)):
+    if any(o.part for o in kernel.operands) or any(r.part for r in kernel.results):
         return "parts of a dimension"
     if kernel.finish or any(o.leaf.op == "sym" for o in kernel.known):
         return "what follows from sums over everything"

@@ -58,7 +58,8 @@ class Pass(NamedTuple):
     ``operands`` are places among the tensors that it is given, each with the dimensions that it lacks, or with None
     where it is what forward kept of rows, and with the part of it that is read: a dimension counted from the end, how
     many parts it has, and which this is. ``results`` are their kinds, the tensors whose shapes they have, dimensions,
-    and the dimension in which they are written part by part, with the number of parts. ``numbers`` are the places of the hyperparameters that it reads among the arguments of forward,
+    and the dimension in which they are written part by part, with the number of parts. ``numbers`` are the places of
+    the hyperparameters that it reads among the arguments of forward,
     ``places`` those that its results belong to, ``shape`` the operands whose shapes broadcast to that of the pass.
     One that is ``placed`` reads places in rows, and tells whether some is none; the last ``whole`` of the operands are
     whole numbers, one for each row. ``finish`` makes the outputs of what it has computed.
@@ -436,7 +437,7 @@ class Library:
         if walk.function(*walk.subset, *addresses, *numbers, *walk.counts, walk.address, threads):
             return None  # a place out of range, for which eager operations have an error
         for k, dim in walk.joined.items():
-            results[k] = torch.cat(results[k].unbind(0), dim)  # type: ignore[union-attr]
+            results[k] = torch.cat(results[k].unbind(0), dim)
         return results if walk.finish is None else list(walk.finish(walk.dtype, *results))
 
     def prepare(self, entry: Any, tensors: Any, shapes: Any, wanted: int, key: Any) -> Any:
@@ -768,8 +769,8 @@ def _result_in_parts(like: Any, added: Any, parts: Any, shape: Any, layout: Any,
         summed, size, strides, step = _summed(torch.empty(size, device="meta"), added, shape, dims)
         return summed, (count, *size), (summed, *strides), step, summed
     order = sorted(range(len(shape)), key=lambda d: -layout[d])
-    strides = tuple(s or 1 for s in _packed(whole, order))
-    return 0, whole, strides, strides, shape[dim] * strides[dim]
+    packed = tuple(s or 1 for s in _packed(whole, order))
+    return 0, whole, packed, packed, shape[dim] * packed[dim]
 
 
 def _packed(size: Any, dims: list[int]) -> Any:
