@@ -669,7 +669,8 @@ def _walk(entry: Any, tensors: Any, inputs: Any, wanted: int, dtype: torch.dtype
     def fits(step: Any) -> bool:
         return inner is None or shape[inner] == 1 or step[inner] in (0, 1)
 
-    steps, offsets = [], []
+    steps: list[Any] = []
+    offsets: list[Any] = []  # in bytes
     for k, (view, (place, added, part)) in enumerate(zip(views, entry.operands, strict=True)):
         step, offset = view.expand(shape).stride(), view.storage_offset()
         if k >= len(views) - entry.whole:
