@@ -68,6 +68,8 @@ def grid(formulas: Iterable[Expr]) -> Grid | None:
         if ratio is None:
             raise Unsupported("parts of sizes that have nothing to do with each other")
         unit = divided(unit, ratio.denominator)
+    if unit == 1 and dim == -1:
+        raise Unsupported("parts of one element")
     found = Grid(dim, unit, frozenset(d for n in cuts for d in _dims(n) if isinstance(d, int)))
     if max(_ratio(length, unit) for length in lengths) > _MOST_PARTS:
         raise Unsupported(f"more than {_MOST_PARTS} parts of a dimension")
