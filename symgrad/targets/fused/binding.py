@@ -266,7 +266,7 @@ def _operand(operand: Operand) -> str:
 
 
 def _part(part: Part) -> str:
-    return repr((part.dim, part.count, part.index))
+    return repr((part.dim, part.count, part.index, *[True] * part.pairs))
 
 
 def _result(result: Result) -> str:
@@ -277,7 +277,7 @@ def _result(result: Result) -> str:
     if result.reduced:
         kind, dims = "squeezed" if not result.kept else "reduced", result.reduced
     if result.part is not None:
-        return f'("{kind}", {result.place or 0}, {dims!r}, {(result.part.dim, result.part.count)!r})'
+        return f'("{kind}", {result.place or 0}, {dims!r}, {(result.part.dim, result.part.count, *[True] * result.part.pairs)!r})'
     if dims:
         return f'("{kind}", {result.place or 0}, {dims!r})'
     return f'"{kind}"' if result.place is None else f'("{kind}", {result.place})'

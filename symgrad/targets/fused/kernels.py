@@ -24,7 +24,8 @@ from symgrad.targets.fused.elements import Elements
 from symgrad.targets.fused.forms import rational_forms, with_equal_arguments, with_reciprocals, with_row_values
 from symgrad.targets.fused.model import Kernel, Kernels, Operand, Part, Result, Second
 from symgrad.targets.fused.narrow import narrowed
-from symgrad.targets.fused.parts import Parts, grid
+from symgrad.targets.fused.pairs import parts_of
+from symgrad.targets.fused.parts import Parts
 from symgrad.targets.fused.picks import require_rows, require_whole_numbers
 from symgrad.targets.fused.results import gradient_of, like_output, output_of, tangent_of
 from symgrad.targets.fused.terms import (
@@ -92,7 +93,7 @@ class _Passes:
         variant, layout, parts = self.variant, self.layout, self.parts
         pieces = [piece for output in variant.outputs for piece in self.pieces(output)]
         formulas = [piece.formula for piece in pieces]
-        elements = Elements({}, _rank(variant), shape=pass_shape(formulas))
+        elements = Elements({}, parts.rank, shape=pass_shape(formulas))
         tensors = [layout.symbol(t.name) for t in layout.spec.tensors]
         results, values, shapes = list[Result](), list[Value](), []
         for piece in pieces:
@@ -129,7 +130,7 @@ class _Passes:
     @cached_property
     def parts(self) -> Parts:
         """The parts of a dimension that formulas divide."""
-        found = Parts(grid(self.variant.formulas.values()), _rank(self.variant))
+        found = parts_of([*self.variant.formulas.values()], _rank(self.variant))
         symbols = {t.name: self.layout.symbol(t.name) for t in self.layout.spec.tensors}
         tensors = {t: found.length(s) for t, s in symbols.items()}
         found.lengths |= {name: n for t, n in tensors.items() for name in (t, f"tangent_{t}", f"grad_grad_{t}")}
@@ -145,7 +146,7 @@ class _Passes:
 
     def part(self, index: int, count: int) -> Part | None:
         """A part of what is so many parts long."""
-        return Part(self.parts.grid.dim, index, count) if self.parts.grid and count > 1 else None
+        return self.parts.grid.part(index, count) if self.parts.grid and count > 1 else None
 
     def terms(self, name: str, terms: Sequence[Expr]) -> list[tuple[list[Expr], Part | None]]:
         """The terms of each part of what has a name."""
@@ -157,7 +158,7 @@ class _Passes:
     def derivative_parts(self) -> Parts:
         """The same where formulas are made of what is saved."""
         saved = {v: s for v, s in self.saved().items() if v is not s}
-        return Parts(self.parts.grid, self.parts.rank, self.parts.lengths, saved, self.parts.origin)
+        return self.parts.again(saved)
 
     def operands(self, elements: Elements, leaves: Iterable[Expr], given: Sequence[Expr]) -> tuple[Operand, ...]:
         """The operands behind the leaves, in the order in which their tensors are given."""
@@ -167,7 +168,11 @@ class _Passes:
             tensor, part = self.parts.origin.get(view.tensor, (view.tensor, None))
             place = given.index(tensor if part is None else self.plain(tensor))
             found.append(Operand(leaf, place, view.dims, part))
-        return tuple(sorted(found, key=lambda o: (o.place, o.dims, o.part.index if o.part else 0)))
+        ordered = sorted(found, key=lambda o: (o.place, o.dims, o.part.index if o.part else 0))
+        pairs = [(o.place, o.dims) for o in ordered if o.part and o.part.pairs]
+        if pairs[::2] != pairs[1::2]:
+            raise Unsupported("one of each pair alone")
+        return tuple(ordered)
 
     # ------------------------------------------------------------------------------------------ derivatives
     def saved(self) -> dict[Expr, Expr]:
@@ -183,7 +188,7 @@ class _Passes:
         rows = [r.name for r in forward.returned if r.row == "row" and not r.total]
         of_rows = frozenset(s for name in rows for s in (symbol(name, "tensor"), cotangent(name)))
         shape = pass_shape([piece for f in self.variant.formulas.values() for piece in self.parts(f)])
-        return Elements({v: s for v, s in self.saved().items() if v is not s}, _rank(self.variant), of_rows, shape)
+        return Elements({v: s for v, s in self.saved().items() if v is not s}, self.parts.rank, of_rows, shape)
 
     def differentiated(self, results: Sequence[Result]) -> list[Result]:
         """Those of the outputs that have derivatives."""

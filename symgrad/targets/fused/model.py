@@ -15,11 +15,15 @@ _MOST_SPECIAL = 2  # results up to which a pass is compiled for every choice of 
 
 @dataclass(frozen=True)
 class Part:
-    """One of several equal parts of a dimension, which is counted from the end."""
+    """One of several equal parts of a dimension, which is counted from the end.
+
+    `pairs`: it is one of each two neighbours.
+    """
 
     dim: int
     index: int
     count: int
+    pairs: bool = False
 
 
 @dataclass(frozen=True)

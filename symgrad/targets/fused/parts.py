@@ -36,12 +36,18 @@ Parted: TypeAlias = "Expr | tuple[Expr, ...]"
 class Grid:
     """The dimension that a pass has a part of, counted from the end, and how long a part is.
 
-    `called` is how operations of the formulas name it: by its place from the start, perhaps.
+    `called` is how operations of the formulas name it: by its place from the start, perhaps. `pairs`: its two parts are
+    the first and the second elements of pairs of neighbours.
     """
 
     dim: int
     unit: Dim
     called: frozenset[int] = frozenset()
+    pairs: bool = False
+
+    def part(self, index: int, count: int) -> Part:
+        """One of so many parts."""
+        return Part(self.dim, index, count, self.pairs)
 
     def count(self, value: Expr) -> int:
         """How many parts long a value is: 1 for what is no multiple, and broadcasts or has other dimensions there."""
@@ -140,6 +146,10 @@ class Parts:
         found = self._done[root]
         return found if isinstance(found, tuple) else (found,)
 
+    def again(self, known: dict[Expr, Expr]) -> Parts:
+        """The same where formulas are made of what is saved."""
+        return Parts(self.grid, self.rank, self.lengths, known, self.origin)
+
     def of(self, terms: Sequence[Expr], count: int) -> list[list[Expr]]:
         """What several terms of a value so many parts long give to each part of it."""
         found = [self(t) for t in terms]
@@ -159,7 +169,7 @@ class Parts:
                 place = len(shape) + self.grid.dim
                 shape = (*shape[:place], self.grid.unit, *shape[place + 1 :])
             own = symbol(f"{tensor.name}[{k}:{count}]", tensor["kind"], shape)
-            self.origin[own] = tensor, Part(self.grid.dim, k, count)
+            self.origin[own] = tensor, self.grid.part(k, count)
             found.append(own)
         return tuple(found)
 
