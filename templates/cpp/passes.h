@@ -102,6 +102,16 @@ struct Picks<Kernel, std::void_t<decltype(Kernel::picked)>> {
     static constexpr int elements = sizeof Kernel::picked / sizeof *Kernel::picked - 1;
 };
 
+// Operands and results that are the first elements of pairs of neighbours; the second ones come after them.
+template <typename Kernel, typename = void>
+struct Pairs {
+    static constexpr unsigned read = 0, written = 0;
+};
+template <typename Kernel>
+struct Pairs<Kernel, std::void_t<decltype(Kernel::read_in_pairs)>> {
+    static constexpr unsigned read = Kernel::read_in_pairs, written = Kernel::written_in_pairs;
+};
+
 // Zeros, as many as are needed.
 template <typename T>
 struct Zeros {
@@ -305,6 +315,7 @@ struct Pass final : Frame<Compute, Storage> {
     using V = Lanes<Compute>;
     using Frame<Compute, Storage>::operand, Frame<Compute, Storage>::result;
     using Pick = Picks<Kernel>;
+    using Pair = Pairs<Kernel>;
     static constexpr int READ = IN + Pick::numbered;  // after which there is what is held
     static constexpr int HELD = Held<Kernel>::values;
     static constexpr int BEFORE = Row::known + Pick::whole + Pick::places + Pick::elements;  // the last slots
@@ -323,6 +334,10 @@ struct Pass final : Frame<Compute, Storage> {
         }
         this->held = HELD;
     }
+
+    static constexpr bool begins_pair(unsigned pairs, int k) { return pairs >> k & 1; }
+    static constexpr bool ends_pair(unsigned pairs, int k) { return pairs << 1 >> k & 1; }
+    static constexpr int64_t apart(unsigned pairs, int k) { return 1 + ((pairs | pairs << 1) >> k & 1); }
 
     // What happens to a result: nothing, if it is not wanted; else it is stored, or added to a sum for each place
     // along the inner dimension, or to one sum.
@@ -350,7 +365,7 @@ struct Pass final : Frame<Compute, Storage> {
             data[k] = static_cast<Storage*>(result[k].data);
             const bool added = may_be(ADDED, k) && result[k].inner;
             way[k] = !data[k] ? NOTHING : !result[k].summed ? STORED : added ? ADDED : TOTALLED;
-            start[k] = data[k] ? data[k] + to[k] + begin : nullptr;
+            start[k] = data[k] ? data[k] + to[k] + begin * apart(Pair::written, k) : nullptr;
             sum[k] = 0;
         }
         V x[READ + HELD], y[OUT], reduced[Row::slots + 1], few[OUT], last[OUT];
@@ -374,7 +389,7 @@ struct Pass final : Frame<Compute, Storage> {
 #pragma GCC unroll 16
             for (int k = 0; k < OUT; k++) {
                 few[k] = last[k] = 0;
-                into[k] = strip.is_partial() || !data[k] ? written[k] : start[k] + strip.at;
+                into[k] = strip.is_partial() || !data[k] ? written[k] : start[k] + strip.at * apart(Pair::written, k);
                 add[k] = reinterpret_cast<Compute*>(strip.is_partial() ? &last[k] : gathered[k].sums + strip.at / W);
             }
             for (int64_t i = 0; i < (every ? strip.length : W); i += W) {
@@ -387,7 +402,21 @@ struct Pass final : Frame<Compute, Storage> {
 #pragma GCC unroll 16
                 for (int k = 0; k < OUT; k++) {
                     if (may_be(STORED, k) && way[k] == STORED) {
-                        if (streamed[k] && !strip.is_partial()) {
+                        if (begins_pair(Pair::written, k) && !strip.is_partial()) {
+                            Storage* const p = into[k] + 2 * i;
+                            V low, high;
+                            as_pairs(y[k], y[k + 1 < OUT ? k + 1 : k], low, high);
+                            if (streamed[k]) {
+                                stream(p, low);
+                                stream(p + W, high);
+                            } else {
+                                for (int64_t j = 0; j < 2 * W; j += LINE) __builtin_prefetch(p + j + NEAR, 1);
+                                store(p, low);
+                                store(p + W, high);
+                            }
+                        } else if (ends_pair(Pair::written, k) && !strip.is_partial()) {
+                            // It is there already.
+                        } else if (streamed[k] && !strip.is_partial()) {
                             stream(into[k] + i, y[k]);
                         } else {
                             __builtin_prefetch(into[k] + i + NEAR, 1);
@@ -407,8 +436,8 @@ struct Pass final : Frame<Compute, Storage> {
                     sum[k] = sum[k] + convert<double>(strip.only(few[k], 0));
                 if (!strip.is_partial()) continue;
                 if (may_be(STORED, k) && way[k] == STORED) {
-                    Storage* const p = start[k] + strip.at;
-                    for (int j = 0; j < in.rest; j++) p[j] = written[k][j];
+                    Storage* const p = start[k] + strip.at * apart(Pair::written, k);
+                    for (int j = 0; j < in.rest; j++) p[j * apart(Pair::written, k)] = written[k][j];
                 } else if (may_be(ADDED, k) && way[k] == ADDED) {
                     V& own = gathered[k].sums[strip.at / W];
                     own = own + strip.only(last[k], 0);
@@ -452,7 +481,7 @@ struct Pass final : Frame<Compute, Storage> {
                 along[k] = own.inner;
                 soon[k] = NEAR & along[k];
                 later[k] = (!Row::reduced ? FAR : pass.rank > 0 ? own.step[pass.rank - 1] : 0) & along[k];
-                start[k] = static_cast<const Storage*>(own.data) + at[k] + (begin & along[k]);
+                start[k] = static_cast<const Storage*>(own.data) + at[k] + (begin & along[k]) * apart(Pair::read, k);
                 fill(k);
             }
         }
@@ -468,6 +497,11 @@ struct Pass final : Frame<Compute, Storage> {
 
         INLINE void fill(int k) {
             from[k] = start[k];
+            if (begins_pair(Pair::read, k) || ends_pair(Pair::read, k)) {  // the second ones are read with the first
+                for (int j = 0; rest && begins_pair(Pair::read, k) && j < 2 * W; j++)
+                    (&last[0][0])[k * W + j] = start[k][2 * whole + (j < 2 * rest ? j : 0)];
+                return;
+            }
             for (int j = 0; rest && j < W; j++) last[k][j] = start[k][(j < rest ? whole + j : whole) & along[k]];
             if (along[k] == 0) {
                 Storage copies[W];
@@ -497,12 +531,15 @@ struct Pass final : Frame<Compute, Storage> {
         void locate() {
             length = is_partial() ? W : in.whole - at < FEW ? in.whole - at : FEW;
 #pragma GCC unroll 16
-            for (int k = 0; k < IN; k++) from[k] = is_partial() ? in.last[k] : in.from[k] + (at & in.along[k]);
+            for (int k = 0; k < IN; k++) from[k] = is_partial() ? in.last[k] : in.from[k] + (at & in.along[k]) * apart(Pair::read, k);
         }
 
         INLINE void read(V* x, int64_t i) const {
 #pragma GCC unroll 16
-            for (int k = 0; k < IN; k++) x[k] = load<V>(from[k] + i);
+            for (int k = 0; k < IN; k++) {
+                if (begins_pair(Pair::read, k)) load_pairs(from[k] + 2 * i, x[k], x[k + 1 < IN ? k + 1 : k]);
+                else if (!ends_pair(Pair::read, k)) x[k] = load<V>(from[k] + i);
+            }
         }
 
         // Has what is read later brought nearer while this is computed with. Processors do so by themselves only within
@@ -510,7 +547,8 @@ struct Pass final : Frame<Compute, Storage> {
         INLINE void read_ahead(int64_t i) const {
 #pragma GCC unroll 16
             for (int k = 0; k < IN; k++) {
-                for (int64_t j = i; j < i + W; j += LINE) {
+                if (ends_pair(Pair::read, k)) continue;
+                for (int64_t j = i * apart(Pair::read, k); j < (i + W) * apart(Pair::read, k); j += LINE) {
                     __builtin_prefetch(from[k] + in.later[k] + j, 0, 2);
                     if (!Row::reduced) __builtin_prefetch(from[k] + in.soon[k] + j, 0, 3);
                 }

@@ -57,8 +57,9 @@ class Pass(NamedTuple):
 
     ``operands`` are places among the tensors that it is given, each with the dimensions that it lacks, or with None
     where it is what forward kept of rows, and with the part of it that is read: a dimension counted from the end, how
-    many parts it has, and which this is. ``results`` are their kinds, the tensors whose shapes they have, dimensions,
-    and the dimension in which they are written part by part, with the number of parts. ``numbers`` are the places of
+    many parts it has, and which this is, with True where these are the elements of pairs. ``results`` are their kinds,
+    the tensors whose shapes they have, dimensions, and the dimension in which they are written part by part, with the
+    number of parts, and True for pairs. ``numbers`` are the places of
     the hyperparameters that it reads among the arguments of forward,
     ``places`` those that its results belong to, ``shape`` the operands whose shapes broadcast to that of the pass.
     One that is ``placed`` reads places in rows, and tells whether some is none; the last ``whole`` of the operands are
@@ -436,8 +437,9 @@ class Library:
         threads = torch.get_num_threads()
         if walk.function(*walk.subset, *addresses, *numbers, *walk.counts, walk.address, threads):
             return None  # a place out of range, for which eager operations have an error
-        for k, dim in walk.joined.items():
-            results[k] = torch.cat(results[k].unbind(0), dim)
+        for k, (dim, _, *pairs) in walk.joined.items():
+            parts = results[k].unbind(0)  # type: ignore[union-attr]
+            results[k] = torch.stack(parts, -1).flatten(-2) if pairs else torch.cat(parts, dim)
         return results if walk.finish is None else list(walk.finish(walk.dtype, *results))
 
     def prepare(self, entry: Any, tensors: Any, shapes: Any, wanted: int, key: Any) -> Any:
@@ -593,7 +595,7 @@ class _Walk:
         self.dtype = dtype
         self.places: list[int] | None = []  # of the arguments among tensors and results; None: as they are
         self.offsets: list[int] = []  # of the parts that the arguments are, in bytes; none where they are whole
-        self.joined: dict[int, int] = {}  # the results whose parts lie one after the other, and the dimension of these
+        self.joined: dict[int, Any] = {}  # the results whose parts lie one after the other, and what parts these are
         self.copies: dict[int, Any] = {}
         self.results: list[Any] = []  # shape, strides and dtype
         self.sizes: list[int] = []
@@ -631,11 +633,11 @@ def _part(t: Tensor, part: Any) -> Tensor:
     """Return a part of a tensor. Raises RuntimeError where the parts would not be equal, and where there are none."""
     if part is None:
         return t
-    dim, count, index = part
+    dim, count, index, *pairs = part
     if t.dim() < -dim or t.shape[dim] % count:
         raise RuntimeError("no equal parts")
     size = t.shape[dim] // count
-    return t.narrow(dim, index * size, size)
+    return t[..., index::count] if pairs else t.narrow(dim, index * size, size)
 
 
 def _walk(entry: Any, tensors: Any, inputs: Any, wanted: int, dtype: torch.dtype, as_is: Any) -> Any:
@@ -666,7 +668,9 @@ def _walk(entry: Any, tensors: Any, inputs: Any, wanted: int, dtype: torch.dtype
     walk = _Walk(dtype)
     inner = dims[-1] if dims else None
 
-    def fits(step: Any) -> bool:
+    def fits(step: Any, part: Any = None) -> bool:
+        if part is not None and True in part[2:]:
+            return inner == last and step[last] == 2
         return inner is None or shape[inner] == 1 or step[inner] in (0, 1)
 
     steps: list[Any] = []
@@ -679,11 +683,11 @@ def _walk(entry: Any, tensors: Any, inputs: Any, wanted: int, dtype: torch.dtype
             if tensors[place].dtype != torch.int64:
                 step = _unsqueezed(metas[place].contiguous(), added).expand(shape).stride()
                 walk.copies[place] = torch.int64, None
-        elif added is not None and not (fits(step) and tensors[place].dtype in (dtype, *as_is)):
+        elif added is not None and not (fits(step, part) and tensors[place].dtype in (dtype, *as_is)):
             view = _unsqueezed(_part(metas[place].contiguous(), part), added)
             step, offset = view.expand(shape).stride(), view.storage_offset()
             walk.copies[place] = dtype, None
-            if not fits(step):
+            if not fits(step, part):
                 if part is not None:
                     return False
                 step, walk.copies[place] = layout, (dtype, (added, shape, layout))
@@ -699,12 +703,12 @@ def _walk(entry: Any, tensors: Any, inputs: Any, wanted: int, dtype: torch.dtype
             summed, size, strides, step = _result(kind, place, added, shape, layout, dims, inputs)
             count, apart = 1, 0
         else:
-            dim, count = parts
+            count = parts[1]
             like = inputs[place] if kind == "tensor" else None
             summed, size, strides, step, apart = _result_in_parts(like, added, parts, shape, layout, dims)
             if summed:
-                walk.joined[k] = dim
-            elif not fits(step):
+                walk.joined[k] = parts
+            elif not fits(step, (*parts[:2], 0, *parts[2:])):
                 return False
         is_wanted = wanted >> k & 1
         subset |= ((1 << count) - 1 if is_wanted else 0) << len(walk.summed)
@@ -715,7 +719,7 @@ def _walk(entry: Any, tensors: Any, inputs: Any, wanted: int, dtype: torch.dtype
         places += [len(tensors) + k] * count
     walk.places = None if places == list(range(len(places))) else places
     walk.offsets = offsets if any(offsets) else []
-    walk.joined = {k: dim for k, dim in walk.joined.items() if wanted >> k & 1}
+    walk.joined = {k: parts for k, parts in walk.joined.items() if wanted >> k & 1}
     subset = subset if subset in entry.subsets else entry.subsets[-1]
     walk.subset = (subset,) if len(entry.subsets) > 1 else ()
     walk.sizes, walk.steps = _merged(shape, dims, steps, entry.rows)
@@ -763,7 +767,7 @@ def _result_in_parts(like: Any, added: Any, parts: Any, shape: Any, layout: Any,
 
     Of those that are summed the parts lie one after the other, each in one piece.
     """
-    dim, count = parts
+    dim, count, *pairs = parts
     whole = [*shape[:dim], shape[dim] * count, *shape[len(shape) + dim + 1 :]]
     if like is not None and list(like) != whole:
         size = _part(torch.empty(like, device="meta"), (dim, count, 0)).shape
@@ -771,6 +775,8 @@ def _result_in_parts(like: Any, added: Any, parts: Any, shape: Any, layout: Any,
         return summed, (count, *size), (summed, *strides), step, summed
     order = sorted(range(len(shape)), key=lambda d: -layout[d])
     packed = tuple(s or 1 for s in _packed(whole, order))
+    if pairs:
+        return 0, whole, packed, (*packed[:-1], count * packed[-1]), packed[-1]
     return 0, whole, packed, packed, shape[dim] * packed[dim]
 
 
