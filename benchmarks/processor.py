@@ -46,6 +46,12 @@ def halves(x: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
     return x * cosine + torch.cat([-b, a], -1) * sine
 
 
+def pairs(x: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
+    """Rotary embedding of neighbours."""
+    a, b = x[..., ::2], x[..., 1::2]
+    return torch.stack([a * cosine - b * sine, a * sine + b * cosine], -1).flatten(-2)
+
+
 def gated(x: Tensor) -> Tensor:
     """SwiGLU of one tensor."""
     a, b = x.chunk(2, -1)
@@ -62,6 +68,7 @@ def geglu(x: Tensor) -> Tensor:
 PARTS: Sequence[tuple[str, Callable[..., Tensor], Sequence[tuple[int, ...]], tuple[int, ...]]] = (
     ("rotary_halves", halves, [(2, 16, 1024, 128), (1024, 128), (1024, 128)], (1, 2)),
     ("rotary_halves", halves, [(2, 32, 1024, 64), (1024, 64), (1024, 64)], (1, 2)),
+    ("rotary_pairs", pairs, [(32, 1024, 128), (1024, 64), (1024, 64)], (1, 2)),
     ("packed_swiglu", gated, [(2048, 2048)], (0,)),
     ("packed_swiglu", gated, [(512, 8192)], (0,)),
     ("packed_geglu", geglu, [(2048, 2048)], (0,)),
@@ -172,7 +179,7 @@ if __name__ == "__main__":
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as temporary:
         (Path(temporary) / "labels.yaml").write_text(LABELS, encoding="utf-8")
-        nightly = [str(FIELD / "nightly" / f"{op}.yaml") for op in ("packed_swiglu", "packed_geglu")]
+        nightly = [str(FIELD / "nightly" / f"{op}.yaml") for op in ("packed_swiglu", "packed_geglu", "rotary_pairs")]
         specs = [str(FIELD / "rotary_halves.yaml"), *nightly, f"{temporary}/labels.yaml"]
         main(["gen", *specs, "-o", f"{temporary}/made", "--quiet"], standalone_mode=False)
         sys.path.insert(0, temporary)

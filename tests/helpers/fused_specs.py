@@ -173,3 +173,16 @@ let: {h: "chunk(x, 2, dim=-1)", m: "mean(x**2, dim=-1, keepdim=True)"}
 outputs: {y: "cat([h[1], sin(h[0])], dim=-1) / sqrt(m + 1)"}
 test: {shapes: {x: [3, 4]}}
 """
+PAIRS = """
+op: pairs
+tensors: {x: {shape: [B, T, D]}, c: {shape: [T, P]}, s: {shape: [T, P], grad: false}}
+let: {p: "unflatten(x, -1, P, 2)", e: "p[..., 0]", o: "p[..., 1]"}
+outputs: {y: "flatten(stack([e * c - o * s, e * s + o * c], dim=-1), -2)"}
+test: {shapes: {x: [2, 3, 4], c: [3, 2], s: [3, 2]}}
+"""
+EVERY_OTHER = """
+op: every_other
+tensors: {x: {shape: [N, D]}, w: {shape: [N, 1]}}
+outputs: {y: "silu(x[..., ::2]) * x[..., 1::2] * w"}
+test: {shapes: {x: [3, 4], w: [3, 1]}}
+"""

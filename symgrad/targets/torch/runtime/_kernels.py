@@ -669,7 +669,7 @@ def _walk(entry: Any, tensors: Any, inputs: Any, wanted: int, dtype: torch.dtype
     inner = dims[-1] if dims else None
 
     def fits(step: Any, part: Any = None) -> bool:
-        if part is not None and True in part[2:]:
+        if part is not None and len(part) > 3:  # neighbours that are pairs
             return inner == last and step[last] == 2
         return inner is None or shape[inner] == 1 or step[inner] in (0, 1)
 
