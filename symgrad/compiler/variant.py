@@ -43,7 +43,7 @@ def compile_variant(program: Program, memory: Memory, may_keep: bool, roots: Roo
     recognised = {name: form for name, (form, _) in respelled.items()}
     verified("recognise", recognised.values())
     value_choices = {name: bench.chosen(root) for name, root in recognised.items()}
-    outputs = {name: bench.guarded(bench.settle(root)) for name, root in recognised.items()}
+    outputs = {name: bench.settle(root) for name, root in recognised.items()}
     verified("stabilise", outputs.values())
     wanted = _differentiated(program, formulas)
     gradients, tangents = _gradients_and_tangents(program, bench, formulas, recognised, wanted)
@@ -237,7 +237,7 @@ def _packed_forms(program: Program, bench: Workbench, outputs: Mapping[str, Expr
             found[name] = [outputs[name]]
         elif written is not None:
             form = bench.recognise(written)[0]
-            found[name] = [form, written] if form.is_boolean else [bench.guarded(bench.settle(form)), form, written]
+            found[name] = [form, written] if form.is_boolean else [bench.settle(form), form, written]
     return found
 
 

@@ -15,15 +15,15 @@ from typing import Any
 from symgrad.accuracy.candidates import Candidate, Choice, Effort
 from symgrad.accuracy.choose import RESPELLED, choose, recognise
 from symgrad.accuracy.cost import cost
-from symgrad.accuracy.domains import within_domains
+from symgrad.accuracy.domains import within_branches, within_domains
 from symgrad.accuracy.evaluate import FLOAT32, FLOAT64, Environment, Format
 from symgrad.accuracy.guards import guard
 from symgrad.accuracy.measure import FAR, PRECISIONS, Judge, Sample
 from symgrad.accuracy.rewrite import Step, rewrite
-from symgrad.accuracy.sampling import ALL_REALS, sample_points
+from symgrad.accuracy.sampling import ALL_REALS, at_round_numbers, sample_points
 from symgrad.differentiate.modes import is_tensor_op, partials, region_leaves
 from symgrad.differentiate.ties import held, released
-from symgrad.ir.expr import Expr, make
+from symgrad.ir.expr import ZERO, Expr, make
 from symgrad.ir.traversal import rebuild, substitute, topological
 from symgrad.ops.tensors import TENSOR_OPS, is_number, shape_only
 from symgrad.ops.tensors.shapes import covers, shape_sources
@@ -193,7 +193,8 @@ class Workbench:
         return self._by_region(root, visit), tuple(dict.fromkeys(steps))
 
     def settle(self, root: Expr) -> Expr:
-        """A formula of forward with every region in its chosen form."""
+        """A formula of forward with every region in its chosen form, whose dead branches are harmless to who
+        differentiates it, as compilers do, at moderate arguments."""
         settled = self._settled(root)
         self._forward.update(n for n in topological(settled) if is_tensor_op(n) and not n.is_differential)
         return settled
@@ -202,7 +203,7 @@ class Workbench:
         return self._by_region(root, self._chosen_form)
 
     def _chosen_form(self, region: Expr) -> Expr:
-        return self._placed(self.chosen(region), region)
+        return self._guarded(self._placed(self.chosen(region), region), _MODERATE)
 
     def slope_form(self, partial: Expr) -> Expr:
         """The chosen form of a partial derivative."""
@@ -210,7 +211,9 @@ class Workbench:
         if not flat.tensors:
             return partial
         if flat not in self.slopes:
-            simple = self._within(flat)
+            simple = within_branches(self._within(flat))
+            if simple is ZERO:
+                return ZERO
             simple = simple if simple.tensors else flat
             self.slopes[flat] = self._choose(simple)
         return substitute(self.slopes[flat].chosen.form, back)
@@ -289,7 +292,9 @@ class Workbench:
         # A size is no danger: where it is 0, there are no elements.
         one = dict.fromkeys((s for s in flat.tensors if s.is_differential or is_number(back.get(s, s))), 1.0)
         moderate = [{**p, **one} for p in points]
-        return substitute(guard(flat, moderate), back)
+        floats = {s: self._ranges.get(s, ALL_REALS) for s in sorted(flat.tensors, key=lambda s: s.name)}
+        floats = {s: own for s, own in floats.items() if s["kind"] == "tensor" and s not in one}
+        return substitute(guard(flat, [*moderate, *at_round_numbers(moderate, floats)]), back)
 
     def _settle_operations(self, root: Expr) -> Expr:
         """Operands of tensor operations of forward in their chosen forms, so that forward's values are shared."""
