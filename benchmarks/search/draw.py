@@ -61,6 +61,8 @@ _SCALARS = ("0", "1", "-1", "2", "0.5", "-0.5", "1/3", "3", "1e-3", "10", "pi")
 
 
 _LABELS = 8  # one formula of rows of so many picks elements by whole numbers
+_DOMAINS = ("(0, oo)", "[0, oo)", "(-1, 1)", "(-oo, 0)", "[1, oo)", "[0, 1]")
+_BOUNDED = 0.15  # the share of formulas with a tensor that has a domain
 
 
 @dataclass(frozen=True)
@@ -71,6 +73,7 @@ class Drawn:
     kind: str  # pointwise, rows, labels or whole
     formula: str
     let: dict[str, str] = field(default_factory=dict)
+    domain: str = ""  # of x
 
     @property
     def op(self) -> str:
@@ -83,7 +86,9 @@ class Drawn:
         words = set(_words(whole))
         shape = "" if self.kind == "pointwise" else "{shape: [B, N]}"
         tensors = {"x": shape, "w": shape, "v": shape and "{shape: [N]}", "i": "{shape: [B], dtype: int}"}
-        own = {t: s for t, s in tensors.items() if t in words} or {"x": shape}
+        if self.domain:
+            tensors["x"] = f"{{{'shape: [B, N], ' if shape else ''}domain: '{self.domain}'}}"
+        own = {t: s for t, s in tensors.items() if t in words} or {"x": tensors["x"]}
         lines = [f"op: {self.op}", f"tensors: {{{', '.join(f'{t}: {s}' for t, s in own.items())}}}"]
         known = {"a": "{type: float, default: 0.75, domain: '(0, oo)'}", "n": "{type: int, default: 2}", "flag": "true"}
         numbers = [f"{h}: {value}" for h, value in known.items() if h in words]
@@ -127,7 +132,8 @@ def draw(seed: int) -> Drawn:
         value = chance.choice(("{0}", "{0}", "sum({0})", "{0} * w")).format(value)
     if "u" not in _words(value):
         let = {}
-    return Drawn(seed, kind, value, let)
+    own = random.Random(~seed)
+    return Drawn(seed, kind, value, let, own.choice(_DOMAINS) if own.random() < _BOUNDED else "")
 
 
 def _rows(chance: random.Random, value: str, leaves: tuple[str, ...]) -> str:

@@ -31,6 +31,9 @@ FINDS = {
     "terms that are 0 in two spellings": Drawn(next(_SEEDS), "pointwise", "beta((0.5 + abs(x * 0)), (0.5 + abs(x)))"),
     "equal arguments where none is chosen": Drawn(next(_SEEDS), "pointwise", "exp(minimum(hardswish(x), acsch(v)))"),
     "a shape lost beside one of whole numbers": Drawn(next(_SEEDS), "labels", "v / log1p(expm1(v)) - i[:, None]"),
+    "poles beside a maximum": Drawn(
+        next(_SEEDS), "rows", "cummax(((softsign(w) + (v - x)) + x), dim=-1).values * (binomial(x, v))"
+    ),
     "poles and overflow where none is read": Drawn(
         next(_SEEDS), "rows", "cummax(w + x, dim=-1).values * binomial(x, v)"
     ),
