@@ -13,7 +13,7 @@ tensors to differentiate. Not drawn are convolutions, pools, linear algebra, seg
 several outputs, branches by hyperparameters of text, and given gradients.
 
 What differs is compiled as usual and compared again, with the passes in C++; what still differs is a find, and is made
-smaller (`shrink`). One formula of `--every` takes that way from the start. With `--passes` a draft counts as different
-only where its passes do, from the truth by more than its eager body and torch: some 5,000 formulas take a quarter of an
-hour of one core, and as long again for the C++. A draft that takes longer than 4 s is left.
+smaller (`shrink`). One formula of `--every` takes that way from the start. With `--passes` a draft of elements or rows
+counts as different only where its passes do, from the truth by more than its eager body and torch: some 5,000 formulas
+take a quarter of an hour of one core, and as long again for the C++. A draft that takes longer than 4 s is left.
 """

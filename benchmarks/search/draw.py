@@ -48,6 +48,15 @@ _MOVING = (
     *("({0} @ {1}.mT) @ {1}", "einsum('bi,bj->bj', {0}, {1})", "cumsum(flip({0}, [0]), dim=0)", "{0}.T.T"),
     *("cat([{0}, {1}], dim=-1)[:, ::2]", "stack([{0}, {1}], dim=0)[0]", "chunk({0} + 0*{1}, 1, dim=-1)[0]"),
     *("norm({0}, p=oo, dim=-1, keepdim=True)", "norm({0}, p=1, dim=-1, keepdim=True)", "outer({0}[:, 0], {1}[0])"),
+    *("cumprod({0}, dim=-1)", "logcumsumexp({0}, dim=-1)", "cummin({0}, dim=0).values", "topk({0}, 1, dim=-1).values"),
+    *("median({0}, dim=-1, keepdim=True).values", "diff({0}, 1, -1)", "{0}[:, 1:] - {1}[:, :-1]", "detach({0}) * {1}"),
+    *("transpose(transpose({0}, 0, 1) * {1}.T, 0, 1)", "movedim({0}, 0, 1).T * {1}", "squeeze({0}[:, None], 1) + {1}"),
+    *("reshape({0}, [-1]) * flatten({1})", "permute({0}, [1, 0]) + {1}.T"),
+    *("take_along_dim({0}, argmax({1}, dim=-1, keepdim=True), -1)", "flatten({0}) * 2"),
+    *("cdist({0}, {1})", "trace({0} @ {1}.mT)", "diagonal({0} @ {1}.mT)", "det({0} @ {0}.mT + eye({0}.shape[0]))"),
+    *("max({0}, dim=0).values", "mean({0}, dim=0) - var({1}, dim=0)", "softmax({0}, dim=0) * {1}", "std({0}, dim=0)"),
+    *("logsumexp({0}, dim=0)", "amax({0}, dim=0, keepdim=True) - {1}", "prod({0}, dim=0)", "norm({0}, p=2, dim=0)"),
+    *("count_nonzero({0}) * {1}", "{0}[..., 0] * {1}[..., -1]", "unsqueeze({0}, 0)[0] / (1 + {1}**2)"),
 )
 _PICKING = (
     *("gather({0}, -1, i[:, None])[:, 0] * sum({1}, dim=-1)", "{0} - gather({1}, -1, i[:, None])"),
