@@ -15,15 +15,15 @@ from typing import Any
 from symgrad.accuracy.candidates import Candidate, Choice, Effort
 from symgrad.accuracy.choose import RESPELLED, choose, recognise
 from symgrad.accuracy.cost import cost
-from symgrad.accuracy.domains import within_domains
+from symgrad.accuracy.domains import within_branches, within_domains
 from symgrad.accuracy.evaluate import FLOAT32, FLOAT64, Environment, Format
 from symgrad.accuracy.guards import guard, may_be_infinite
 from symgrad.accuracy.measure import FAR, PRECISIONS, Judge, Sample
 from symgrad.accuracy.rewrite import Step, rewrite
-from symgrad.accuracy.sampling import ALL_REALS, sample_points
+from symgrad.accuracy.sampling import ALL_REALS, at_round_numbers, sample_points
 from symgrad.differentiate.modes import is_tensor_op, partials, region_leaves
 from symgrad.differentiate.ties import held, released
-from symgrad.ir.expr import Expr, make
+from symgrad.ir.expr import ZERO, Expr, make
 from symgrad.ir.traversal import rebuild, substitute, topological
 from symgrad.ops.tensors import TENSOR_OPS, interval, is_number, shape_only
 from symgrad.ops.tensors.shapes import covers, shape_sources
@@ -226,7 +226,9 @@ class Workbench:
         if not flat.tensors:
             return partial
         if flat not in self.slopes:
-            simple = self._within(flat)
+            simple = within_branches(self._within(flat))
+            if simple is ZERO:
+                return ZERO
             simple = simple if simple.tensors else flat
             other = substitute(self._of_values.get(partial, partial), {own: s for s, own in back.items()})
             self.slopes[flat] = self._choose(simple, self._within(other))
@@ -309,6 +311,9 @@ class Workbench:
         moderate = [{**p, **one} for p in points]
         infinite = {s for s, operation in back.items() if may_be_infinite(operation)}
         return substitute(guard(flat, moderate, infinite), back)
+        floats = {s: self._ranges.get(s, ALL_REALS) for s in sorted(flat.tensors, key=lambda s: s.name)}
+        floats = {s: own for s, own in floats.items() if s["kind"] == "tensor" and s not in one}
+        return substitute(guard(flat, [*moderate, *at_round_numbers(moderate, floats)]), back)
 
     def _settle_operations(self, root: Expr) -> Expr:
         """Operands of tensor operations of forward in their chosen forms, so that forward's values are shared."""

@@ -275,9 +275,10 @@ def narrow(value: Tensor, dtype: torch.dtype | None) -> Tensor:
 
 
 def broadcast(value: Any, *beside: Tensor) -> Tensor:
-    """Return a new tensor of the value, in the shape and dtype that the tensors broadcast to."""
-    shape = _broadcast_shapes(*[t.shape for t in beside])
-    dtype = result_dtype(*beside)
+    """Return a new tensor of the value, in the shape and dtype that it and the tensors broadcast to."""
+    of = (*beside, value) if isinstance(value, Tensor) else beside
+    shape = _broadcast_shapes(*[t.shape for t in of])
+    dtype = result_dtype(*of)
     if not dtype.is_floating_point:
         dtype = torch.get_default_dtype()
     if not isinstance(value, Tensor):
