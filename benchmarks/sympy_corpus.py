@@ -223,7 +223,7 @@ def densities() -> Iterator[Case]:
     }  # fmt: skip
     value = sp.Symbol("t", positive=True)
     for name, arguments in parameters.items():
-        yield f"density of {name}", lambda n=name, a=arguments: symgrad.log_prob("case", getattr(st, n)("V", *a), value)
+        yield f"density of {name}", lambda n=name, a=arguments: symgrad.log_prob(n.lower(), getattr(st, n)("V", *a), value)
 
 
 def corpus() -> list[Case]:
