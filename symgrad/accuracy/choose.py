@@ -8,12 +8,12 @@ mends in float32 is evaluated in float64 ("wide"). Everything is bounded by coun
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from itertools import islice
 
-from symgrad.accuracy.approximate import Interval, Target, is_readable, near, readings
+from symgrad.accuracy.approximate import Interval, Target, groups, is_readable, near, readings
 from symgrad.accuracy.candidates import LENIENT, Candidate, Choice, Effort, graded
 from symgrad.accuracy.cost import cost, total
 from symgrad.accuracy.evaluate import FLOAT32, FLOAT64, Check, Environment, Format
@@ -31,6 +31,7 @@ from symgrad.ir import truth
 from symgrad.ir.expr import Expr
 from symgrad.ir.traversal import substitute, topological
 from symgrad.rules import ALTERNATIVES, CHEAPER, KINKS, RECOGNISE, STABILISE
+from symgrad.rules.algebra import expanded
 
 __all__ = ["RESPELLED", "choose", "directed", "recognise"]
 
@@ -55,6 +56,8 @@ _MOST_FAILING = 6
 _MOST_JOINED = 16
 _MOST_MEASURED = 6
 _MOST_READINGS = 3
+_MOST_TERMS = 8  # of a sum of which some may cancel
+_MOST_APPROXIMATED = 2  # parts of a form
 _MOST_PROMISING = 16
 _MOST_CHEAPER = 24
 _MOST_CASES = 3  # conditions by which a form is taken apart
@@ -93,9 +96,10 @@ def choose(
     It is evaluated in float64 only if it `may_widen`.
 
     With `may_be_infinite` it keeps the limits of the formula at infinite variables, too, where that is cheap.
-    `within` simplifies a form by what is known of its variables. `effort` is what this search may spend.
+    `within` simplifies a form by what is known of its variables. `effort` is what this search may spend a share of.
     """
-    return _Search(formula, judge, within, effort or Effort()).choice(may_widen, may_be_infinite)
+    own = (effort or Effort()).share()
+    return _Search(formula, judge, within, own).choice(may_widen, may_be_infinite)
 
 
 def _price(form: Expr) -> float:
@@ -361,32 +365,65 @@ class _Search:
 
     # ------------------------------------------------------------------------------------------ approximations
     def approximate(self) -> None:
-        """Rational approximations of the parts that cancel, about the point where they do."""
-        promising = self.promising(_MOST_PROMISING)
-        whole = (c for c in promising if is_readable(c.form))
-        for candidate in dict.fromkeys((self.best, *promising[:2], *islice(whole, 1))):
-            form = candidate.form
-            for part in self.cancelling(form):
-                for factor, variable, function in list(readings(part))[:_MOST_READINGS]:
-                    for point in _POINTS:
-                        self._try(form, part, factor, Target.about(point, function, variable))
-                        if self.settled:
-                            return
+        """Rational approximations of the parts that cancel, about the point where they do; of several in turn."""
+        done: set[Expr] = set()
+        for _ in range(_MOST_APPROXIMATED):
+            promising = self.promising(_MOST_PROMISING)
+            whole = (c for c in promising if is_readable(c.form))
+            forms = [c.form for c in dict.fromkeys((self.best, *promising[:2], *islice(whole, 1)))]
+            if not any(self.improved_by_one(form) for form in forms if form not in done) or self.settled:
+                break
+            done.update(forms)
+
+    def improved_by_one(self, form: Expr) -> bool:
+        """Whether an approximation of a part of a form gives a better one than all that are known."""
+        best = self.best.key
+        for place in ((part, part, ex.ZERO) for part in self.cancelling(form)):
+            for _ in self.approximations(form, place):
+                if self.settled:
+                    return True
+        for place in self.cancelling_terms(form) if self.best.key == best else ():
+            if any(self.settled or self.best.key < best for _ in self.approximations(form, place)):
+                break
+        return self.best.key < best
 
     def cancelling(self, form: Expr) -> list[Expr]:
         """The sums and quotients that err, and the whole."""
-        sample = self.judge.sample
-        nodes = {n: None for t in (FLOAT32, FLOAT64) for n in culprits(form, sample, t, self.failing(form, t))}
-        return [n for n in (*nodes, form) if n.op in ("add", "mul")][:_MOST_CULPRITS]
+        return [n for n in (*self.erring(form, form), form) if n.op in ("add", "mul")][:_MOST_CULPRITS]
 
-    def _try(self, form: Expr, part: Expr, factor: Expr, target: Target) -> None:
-        found = (near(target, interval, factor, part) for interval in self.intervals(form, target))
+    def cancelling_terms(self, form: Expr) -> Iterator[tuple[Expr, Expr, Expr]]:
+        """Sums, and multiplied out, some of their terms that cancel, and the other ones: 1/x - 1/expm1(x) in a sum."""
+        for node in [n for n in self.erring(form, form) if n.op == "add"][:_MOST_CULPRITS]:
+            flat = expanded(node.args)
+            if flat is not None and flat.op == "add" and 2 < len(flat.args) <= _MOST_TERMS:
+                for some in groups(flat):
+                    if some in self.erring(form, some):
+                        yield node, some, ex.add(*(term for term in flat.args if term not in some.args))
+
+    def erring(self, form: Expr, part: Expr) -> list[Expr]:
+        """The operations of a part that err where a form does."""
+        sample = self.judge.sample
+        found = (n for t in (FLOAT32, FLOAT64) for n in culprits(part, sample, t, self.failing(form, t)))
+        return list(dict.fromkeys(found))
+
+    def approximations(self, form: Expr, place: tuple[Expr, Expr, Expr]) -> Iterator[None]:
+        """Try the readings of a part about one point after the other."""
+        for factor, variable, function in readings(place[1])[:_MOST_READINGS]:
+            for point in _POINTS:
+                self._try(form, place, factor, Target.about(point, function, variable))
+                yield
+
+    def _try(self, form: Expr, place: tuple[Expr, Expr, Expr], factor: Expr, target: Target) -> None:
+        """Add the form with some terms of a sum (the sum, these, the other ones) approximated about a point."""
+        node, part, rest = place
+        intervals = self.intervals(form, target)
+        found = (near(target, interval, factor, part) for interval in intervals)
         inside = next((i for i in found if i is not None), None)
-        self.effort.spend(_APPROXIMATION)
+        self.effort.spend(_APPROXIMATION * bool(intervals))
         if inside is None:
             return
         why = "a rational approximation where everything cancels"
-        result = replaced(form, part, inside)
+        result = replaced(form, node, rest + inside)
         self.add(result, (*self.origin[form], Step("approximation", part, inside, why)), approximate=True)
 
     def intervals(self, form: Expr, target: Target) -> list[Interval]:
