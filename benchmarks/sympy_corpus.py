@@ -224,7 +224,6 @@ def densities() -> Iterator[Case]:
     }  # fmt: skip
     value = sp.Symbol("t", positive=True)
 
-
     def density(name: str, arguments: tuple[Any, ...]) -> symgrad.Operation:
         return symgrad.log_prob(name.lower(), getattr(st, name)("V", *arguments), value)
 

@@ -30,7 +30,7 @@ from symgrad.ir import expr as ex
 from symgrad.ir import truth
 from symgrad.ir.expr import Expr
 from symgrad.ir.traversal import substitute, topological
-from symgrad.rules import ALTERNATIVES, CHEAPER, KINKS, RECOGNISE, STABILISE
+from symgrad.rules import ALTERNATIVES, CANCELLED, CHEAPER, KINKS, RECOGNISE, STABILISE
 from symgrad.rules.algebra import expanded
 
 __all__ = ["RESPELLED", "choose", "directed", "recognise"]
@@ -68,6 +68,7 @@ _FARTHEST, _NEAREST = 3.0, 0.02  # of the points that err about a point of cance
 _POINTS = (Fraction(0), Fraction(1), Fraction(-1), None)  # None is infinity
 
 _DIRECTED = (*RECOGNISE, *KINKS, *STABILISE)
+_CANCELLED_FIRST = (*CANCELLED, *_DIRECTED)
 _ALTERNATIVES = by_operation(ALTERNATIVES)
 _CHEAPER = by_operation(CHEAPER)
 
@@ -90,6 +91,7 @@ def choose(
     may_widen: bool = True,
     may_be_infinite: bool = True,
     effort: Effort | None = None,
+    other: Expr | None = None,
 ) -> Choice:
     """The best form of `formula` that the rules reach, measured by `judge` and as its precision wants it.
 
@@ -97,9 +99,10 @@ def choose(
 
     With `may_be_infinite` it keeps the limits of the formula at infinite variables, too, where that is cheap.
     `within` simplifies a form by what is known of its variables. `effort` is what this search may spend a share of.
+    `other` is another spelling to begin with: of a derivative, that of the form that was chosen for the value.
     """
     own = (effort or Effort()).share()
-    return _Search(formula, judge, within, own).choice(may_widen, may_be_infinite)
+    return _Search(formula, judge, within, own).choice(may_widen, may_be_infinite, other)
 
 
 def _price(form: Expr) -> float:
@@ -131,16 +134,22 @@ class _Search:
         self.direct = Rewriter(_DIRECTED)
         self._equal: dict[Expr, bool] = {formula: True}
 
-    def choice(self, may_widen: bool, may_be_infinite: bool) -> Choice:
+    def choice(self, may_widen: bool, may_be_infinite: bool, other: Expr | None = None) -> Choice:
         """Search until accurate, from the cheap measures to the dear ones."""
         pick = self.narrow_or_wide if may_widen and self.precision.widens else self.cheapest
         self.measure(self.formula)
         form, steps = directed(self.formula, self.judge.check)
         self.add(form, steps)
+        has_cases = other is not None and any(n.op == "where" for n in topological(other))
+        if other is not None and not has_cases:
+            self.add_other(other)
         if _operands(self.formula) <= _LARGEST:
             self.exponentials(form, steps)
             self.saturate(form, steps)
             self.refine(self.take_apart, self.develop, self.join, self.approximate, self.join)
+        if other is not None and has_cases and not self.settled:  # dear, and seldom needed
+            self.add_other(other)
+            self.refine(self.join)
         chosen = pick()
         if self.is_hopeless(chosen) and self.respell():
             if self.is_hopeless(pick()):
@@ -149,6 +158,13 @@ class _Search:
         if may_be_infinite and _operands(chosen.form) <= _LARGEST:
             chosen = self.with_limits(chosen)
         return Choice(self.formula, chosen, self.shown(chosen), self.origin[chosen.form])
+
+    def add_other(self, other: Expr) -> None:
+        """Measure another spelling of the formula, with and without what divisors cancel."""
+        first = Step("derivative-of-form", self.formula, other, "the derivative of the form of the value")
+        for rules in (_CANCELLED_FIRST, _DIRECTED):
+            form, steps = rewrite(other, rules, self.judge.check)
+            self.add(form, (first, *steps))
 
     def refine(self, *measures: Callable[[], None]) -> None:
         """Take measures until the best form is accurate, and make it cheaper."""

@@ -86,7 +86,6 @@ FORMULAS: dict[str, tuple[str, ...]] = {  # with the domains of x and y; all rea
     "1 / x - 1 / y": ("(0, oo)", "(0, oo)"),
     "-xlogy(x, x) - xlogy(1 - x, 1 - x)": ("[0, 1]",),
     "log(1 / (1 + exp(-x - y)) - 1 / (1 + exp(-x)))": ("", "(0, oo)"),
-    "lgamma(x + 1/2) - lgamma(x) - log(x) / 2 + y**2": ("(0, oo)", ""),  # these about infinity
     "(1 - where(y > 0, x, 1 - x))**2 * log(where(y > 0, x, 1 - x))": ("(0, 1)", ""),
 }
 
@@ -96,7 +95,8 @@ EXCEPTIONS: dict[str, tuple[tuple[str, ...], Score, Score]] = {
     "exp(x**2) * erfc(x)": (("(-9, oo)",), Score(0, 0.6), Score(0, 0.6)),  # in float64 a hundred
     "exp(x**2) * (1 - erf(x))": (("(-9, oo)",), Score(0, 0.6), Score(0, 0.6)),
     "exp(-x**2 / 2) / erfc(x / sqrt(2))": (("(-9, oo)",), Score(0, 0.7), Score(0, 0.7)),
-    # Two of three terms cancel, multiplied out; between the points the derivative errs by 6 ulp.
+    # Some terms of a sum cancel, multiplied out, and about infinity; between the points derivatives err by more.
+    "lgamma(x + 1/2) - lgamma(x) - log(x) / 2 + y**2": (("(0, oo)", ""), Score(0, 4.0), Score(0, 4.0)),
     "1 / x - (1 - y) / expm1(x)": (("(0, oo)", "(0, 1)"), Score(0, 4.0), Score(0, 4.0)),
     "(x**3 - 1) / (x - 1)": (("(-10, 10)",), Score(0, 2.5), Score(0, 4.5)),
 }
