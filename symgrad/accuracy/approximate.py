@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeAlias
 
 import mpmath as mp
 from flint import arb_mat
@@ -298,10 +298,10 @@ def readings(node: Expr) -> tuple[tuple[Expr, Expr, Expr], ...]:
 
 
 def _readings(node: Expr) -> Iterator[tuple[Expr, Expr, Expr]]:
-    for part, *place in _variables(node):
+    for part, place in _variables(node):
         if part is node:
             continue
-        factor, own = _separated(_read(node, *place))
+        factor, own = _separated(_read(node, place))
         if own is not None and not factor.symbols & {V, place[0]}:
             yield factor, part, own
 
@@ -310,32 +310,33 @@ def _readings(node: Expr) -> Iterator[tuple[Expr, Expr, Expr]]:
 def groups(node: Expr) -> tuple[Expr, ...]:
     """Some terms of a sum, but not all, that have a reading together: factor * function(variable)."""
     found: dict[Expr, None] = {}
-    for _, *place in dict.fromkeys(v for term in node.args for v in _variables(term)):
+    for _, place in dict.fromkeys(v for term in node.args for v in _variables(term)):
         own: dict[Expr, list[Expr]] = {}
         for term in node.args:
-            factor, function = _separated(_read(term, *place))
+            factor, function = _separated(_read(term, place))
             if function is not None and not factor.symbols & {V, place[0]}:
                 own.setdefault(ex.split_coefficient(factor)[1], []).append(term)
         found.update(dict.fromkeys(ex.add(*terms) for terms in own.values() if 1 < len(terms) < len(node.args)))
     return tuple(found)
 
 
-def _variables(node: Expr) -> Iterator[tuple[Expr, Expr, int, Expr]]:
-    """Parts that may be the variable: the part, and what stands for (V / divisor)**exponent where the part is V.
+_Place: TypeAlias = tuple[Expr, int, Expr]  # what is (V / divisor)**exponent, the exponent, the divisor
 
-    That is the part itself, or a symbol that is a factor or divisor of it.
-    """
+
+def _variables(node: Expr) -> Iterator[tuple[Expr, _Place]]:
+    """Parts that may be the variable V, and what then stands for V: the part, or a symbol that is a factor of it."""
     parts = [p for p in topological(node) if p.tensors and not p.is_boolean]
     for part in parts[:_MOST_PARTS]:
-        yield part, part, 1, ONE
+        yield part, (part, 1, ONE)
         for factor in part.args if part.op == "mul" else ():
             base, exponent = ex.split_power(factor)
             if base.op == "sym" and base.tensors and exponent.number in (1, -1):
-                yield part, base, int(exponent.number), ex.mul(part, ex.power(factor, -1))
+                yield part, (base, int(exponent.number), ex.mul(part, ex.power(factor, -1)))
 
 
-def _read(node: Expr, symbol_: Expr, exponent: int, divisor: Expr) -> Expr:
+def _read(node: Expr, place: _Place) -> Expr:
     """A formula where a symbol, its negative and its powers are those of (V / divisor)**exponent."""
+    symbol_, exponent, divisor = place
 
     def scaled(power: Expr) -> Expr:
         return ex.mul(ex.power(V, power), ex.power(divisor, -power))
