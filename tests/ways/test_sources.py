@@ -246,6 +246,8 @@ def _product_sum(name: str, *indices: str) -> sp.Sum:
     ("formula", "message"),
     [
         (lambda: sp.Symbol("x", positive=True) + X, "two symbols of the name 'x' with different assumptions"),
+        (lambda: sp.Dummy("x") * sp.Dummy("x"), "two symbols of the name 'x' that SymPy tells apart"),
+        (lambda: functools.reduce(lambda e, _: sp.sin(e) + X, range(600), X), "nested deeper than SymPy can read it"),
         (lambda: sp.DiracDelta(X), "DiracDelta has no value element by element"),
         (lambda: sp.I * X, "complex; formulas are real"),
         (lambda: sp.zoo * X, "zoo"),
