@@ -114,6 +114,14 @@ class _Reader:
         return found
 
     def _without_tensors(self) -> SpecError:
+        from symgrad.parse.faults import FormulaError
+        from symgrad.parse.text import read
+
+        for (key, name), formula in self._texts.items():
+            try:
+                read(formula)
+            except FormulaError as error:
+                return self._fail(f"{key}.{name}", error.faults[0].message)
         text = "; ".join(self._texts.values())
         advice = ", which is what srepr prints; give the expression itself" if "Symbol('" in text else ""
         return self._fail(
