@@ -59,7 +59,7 @@ def _decided(node: Expr, domains: Mapping[Expr, Interval]) -> Expr:
         node = truth.compare(node.op, same_sign(node.args[0], domains), ZERO)
     if node.op == "abs" and positive(node.args[0], domains):
         return node.args[0]
-    if node.op in COMPARISONS and node.args[1] is ZERO and _is_length(node.args[0], domains):
+    if node.op in COMPARISONS and node.args[1] is ZERO and _is_positive(node.args[0], domains):
         return TRUE if node.op in ("ne", "gt", "ge") else FALSE
     if node.op in COMPARISONS and node.args[1].number is not None:
         return _compared(node, domains)
@@ -73,9 +73,11 @@ def _decided(node: Expr, domains: Mapping[Expr, Interval]) -> Expr:
     return node
 
 
-def _is_length(value: Expr, domains: Mapping[Expr, Interval]) -> bool:
-    """Whether a value is a length that cannot be 0, for one of its sides is not."""
-    return value.op == "hypot" and any(positive(side, domains) for side in value.args)
+def _is_positive(value: Expr, domains: Mapping[Expr, Interval]) -> bool:
+    """Whether a value cannot be 0: a positive quotient, or a length of which one side is not 0."""
+    if value.op == "hypot":
+        return any(positive(side, domains) for side in value.args)
+    return value.op in ("mul", "pow") and positive(value, domains)
 
 
 # For a positive and for a negative variable; None stands for its size.

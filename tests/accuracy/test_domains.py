@@ -79,6 +79,14 @@ def test_scales_leave_lengths() -> None:
     assert within_domains(kept, DOMAINS) is kept
 
 
+@pytest.mark.parametrize("op", ["eq", "lt", "le"])
+def test_what_is_positive_is_not_0(op: str) -> None:
+    for value in (ALPHA / (ALPHA + 1), make("hypot", X, ALPHA), ALPHA**X):
+        assert within_domains(compare(op, value, 0), DOMAINS) is FALSE
+    for value in (BETA / (ALPHA + 1), make("hypot", X, BETA), ALPHA * X):
+        assert within_domains(compare(op, value, 0), DOMAINS) is not FALSE
+
+
 def test_the_size_of_what_is_positive_is_itself() -> None:
     for value in (ex.PI, make("exp", X), ex.PI * ALPHA):
         assert within_domains(X + make("abs", value), DOMAINS) is X + value

@@ -11,12 +11,13 @@ import mpmath as mp
 import pytest
 import torch
 from compiled import compiled_text
+from effort import at_most
 from torch.nn import functional
 
 from symgrad.accuracy.evaluate import exact
 from symgrad.differentiate.modes import partials as derivatives
 from symgrad.ir.expr import COMPARISONS, Expr, make, num, symbol
-from symgrad.ops.functions import BY_AUTOGRAD, FUNCTIONS, SPELLINGS, Function, call
+from symgrad.ops.functions import BY_AUTOGRAD, FUNCTIONS, SPELLINGS, Function, call, extremum
 from symgrad.targets.torch.runtime import _runtime, _special
 
 ROWS = [row for row in FUNCTIONS.values() if row.meaning is not None and row not in BY_AUTOGRAD.values()]
@@ -216,6 +217,21 @@ def test_beside_a_number_that_is_none_both_operands_of_an_extremum_have_the_grad
     g = torch.arange(1.0, 7.0)
     found, right = (torch.autograd.grad(f(x, y), (x, y), g) for f in (op.function, getattr(torch, name)))
     torch.testing.assert_close(found, right)
+
+
+@pytest.mark.parametrize("name", ["maximum", "minimum"])
+def test_an_extremum_of_many_is_one_of_pairs_and_its_derivatives_do_not_double_with_each(name: str) -> None:
+    values = [symbol(f"v{k}") for k in range(16)]
+    whole = extremum(name, [num(1), *values])
+    assert depth(whole) == 5, "four rounds of pairs, and the number last"
+    assert whole.args[1] is num(1)
+    assert extremum(name, values[:3]) is make(name, make(name, *values[:2]), values[2])
+    with at_most(calls=200_000):
+        derivatives(whole, values)
+
+
+def depth(node: Expr) -> int:
+    return 1 + max(map(depth, node.args)) if node.args else 0
 
 
 @pytest.mark.parametrize(
