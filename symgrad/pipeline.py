@@ -65,7 +65,7 @@ def compile_spec(spec: Spec, *, package: str = "", prove: bool = False) -> Compi
     # What a pass would compute once more is kept for eager operations.
     eager = operation
     if written and (passes is None or len(spec.options.targets) > 1):
-        eager = compile_operation(parse_formulas(spec.without_kernels()))
+        eager = compile_operation(parse_formulas(spec.without_kernels()), operation.memory)
     operation = operation if passes else eager
     wanted = [TARGETS[name] for name in spec.options.targets if name in TARGETS]
     mistakes = {target.name: refusals(eager, target) for target in wanted}
