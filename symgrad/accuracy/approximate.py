@@ -7,7 +7,7 @@ The point may be infinity, from which 1/x is the distance.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -301,6 +301,8 @@ def _readings(node: Expr) -> Iterator[tuple[Expr, Expr, Expr]]:
     parts = [p for p in topological(node) if p.tensors and p is not node and not p.is_boolean]
     for part in parts[:_MOST_PARTS]:
         for symbol_, scale in _linear(part):
+            if not _may_separate(node, symbol_, scale.symbols):
+                continue
             inner = substitute(node, {symbol_: V * scale, _negated(symbol_): -V * scale})
             factor, own = _separated(inner)
             if own is not None and not factor.symbols & {V, symbol_}:
@@ -319,6 +321,32 @@ def _linear(part: Expr) -> Iterator[tuple[Expr, Expr]]:
         for factor in part.args:
             if factor.op == "sym" and factor.tensors:
                 yield factor, ex.power(ex.mul(part, ex.power(factor, -1)), -1)
+
+
+def _may_separate(node: Expr, variable: Expr, scale: Collection[Expr]) -> bool:
+    """Whether a formula may be a function of a variable times what is free of it: told before anything is rebuilt.
+
+    Not where a factor depends on both, nor where the terms of a sum differ both in what is free of it and in what is
+    not. The symbols of a `scale` that the variable is divided by may vanish.
+    """
+    own, other = 1, 2
+    leaves = variable, _negated(variable)
+    depends = dict.fromkeys(leaves, own)
+    for below in topological(node, leaves=leaves):
+        if below not in depends:
+            found = other if below.op == "sym" and below not in scale else 0
+            for argument in below.args:
+                found |= depends[argument]
+            depends[below] = found
+    free: set[frozenset[Expr]] = set()
+    bound: set[frozenset[Expr]] = set()
+    for term in node.args if node.op == "add" else (node,):
+        factors = term.args if term.op == "mul" and term not in leaves else (term,)
+        if any(depends[f] == own | other for f in factors):
+            return False
+        free.add(frozenset(f for f in factors if depends[f] == other))
+        bound.add(frozenset(f for f in factors if depends[f] == own))
+    return len(free) == 1 or len(bound) == 1
 
 
 def _separated(inner: Expr) -> tuple[Expr, Expr | None]:
