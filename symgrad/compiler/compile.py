@@ -21,7 +21,7 @@ from symgrad.spec.yaml_source import SourceText
 def compile_operation(program: Program, memory: Memory | None = None) -> Operation:
     """Differentiate, stabilise and plan a parsed spec.
 
-    `memory` is that of the same spec compiled with other options for kernels: no form is measured or chosen again.
+    `memory` may be that of the same spec with other options for kernels: no form is measured or chosen again.
     """
     spec = program.spec
     roots: dict[str, Expr] = {**program.outputs, **{f"grad of {t}": g for t, g in program.gradients.items()}}
