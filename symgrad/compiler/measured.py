@@ -48,8 +48,11 @@ class Measured:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def read(self, content: str) -> tuple[Choice, int] | None:
-        """The choice that was made from something, and the effort that it took; None where it is not known."""
+    def read(self, content: str, left: int) -> tuple[Choice, int] | None:
+        """The choice that was made from something, and the effort that it took; None where it is not known.
+
+        So much effort is `left`: a search that had enough finds the same wherever there is enough.
+        """
         try:
             if not _is_private(self._folder):
                 return None
@@ -57,14 +60,18 @@ class Measured:
             digest, _, text = data.partition(b"\n")
             if digest != _digest(text):
                 return None
-            return _read(json.loads(text))
+            choice, had, spent = _read(json.loads(text))
+            return (choice, spent) if had == left or spent < min(had, left) else None
         except (OSError, ValueError, LookupError, TypeError):
             return None
 
-    def write(self, content: str, choice: Choice, spent: int) -> None:
-        """Keep a choice, if that can be done; another process sees the whole file or none."""
+    def write(self, content: str, choice: Choice, had: int, spent: int) -> None:
+        """Keep a choice, if that can be done; another process sees the whole file or none.
+
+        The search `had` so much effort to spend, and spent so much.
+        """
         with suppress(OSError, TypeError):
-            text = json.dumps(_written(choice, spent), separators=(",", ":")).encode()
+            text = json.dumps(_written(choice, had, spent), separators=(",", ":")).encode()
             if not self._folder.exists():
                 self._folder.mkdir(parents=True, mode=0o700)
                 _forget(self._folder.parent)
@@ -103,7 +110,7 @@ def _forget(folder: Path) -> None:
 
 
 # ------------------------------------------------------------------------------------------------ as JSON
-def _written(choice: Choice, spent: int) -> dict[str, Any]:
+def _written(choice: Choice, had: int, spent: int) -> dict[str, Any]:
     """A choice in numbers and texts: expressions by their places among all nodes."""
     order = topological(choice.formula, *_expressions(choice))
     places = {node: place for place, node in enumerate(order)}
@@ -117,7 +124,7 @@ def _written(choice: Choice, spent: int) -> dict[str, Any]:
         "chosen": candidate(choice.chosen),
         "candidates": [candidate(c) for c in choice.candidates],
         "steps": [[s.rule, places[s.before], places[s.after], s.why] for s in choice.steps],
-        "spent": spent,
+        "effort": [had, spent],
     }
 
 
@@ -128,7 +135,7 @@ def _expressions(choice: Choice) -> Iterator[Expr]:
         yield from (step.before, step.after)
 
 
-def _read(found: Mapping[str, Any]) -> tuple[Choice, int]:
+def _read(found: Mapping[str, Any]) -> tuple[Choice, int, int]:
     nodes: list[Expr] = []
     for op, arguments, attributes in found["nodes"]:
         nodes.append(make(op, *(nodes[place] for place in arguments), **{k: _value(v) for k, v in attributes}))
@@ -138,10 +145,9 @@ def _read(found: Mapping[str, Any]) -> tuple[Choice, int]:
         return Candidate(nodes[form], Score(*float32), Score(*float64), *rest)
 
     steps = tuple(Step(rule, nodes[before], nodes[after], why) for rule, before, after, why in found["steps"])
-    choice = Choice(
-        nodes[found["formula"]], candidate(found["chosen"]), tuple(map(candidate, found["candidates"])), steps
-    )
-    return choice, found["spent"]
+    chosen, *others = map(candidate, (found["chosen"], *found["candidates"]))
+    had, spent = found["effort"]
+    return Choice(nodes[found["formula"]], chosen, tuple(others), steps), had, spent
 
 
 def _of_score(score: Score) -> list[Any]:

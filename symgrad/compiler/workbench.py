@@ -269,13 +269,13 @@ class Workbench:
         domains = [(s.digest.hex(), self._domains.get(s)) for s in sorted(region.symbols, key=lambda s: s.name)]
         content = repr((region.digest.hex(), judge.sample.content, domains, judge.precision, sorted(how.items())))
         before = effort.left
-        known, spent = measured.read(content) or (None, 0)
-        if known is not None and spent < before:
+        known = measured.read(content, before)
+        if known is not None:
+            found, spent = known
             effort.spend(spent)
-            return known
+            return found
         found = choose(region, judge, self._within, effort=effort, **how)
-        if not effort.is_spent:  # with less it might have found another
-            measured.write(content, found, before - effort.left)
+        measured.write(content, found, before, before - effort.left)
         return found
 
     def _placed(self, choice: Choice, region: Expr) -> Expr:
