@@ -100,6 +100,11 @@ class Effort:
             self._whole.spend(work)
 
     @property
+    def left(self) -> int:
+        """What is left of it, or less than nothing."""
+        return self._left
+
+    @property
     def is_spent(self) -> bool:
         """Whether what follows must do with the directed rules and the cheap measures."""
         return self._left <= 0

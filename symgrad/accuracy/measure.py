@@ -136,6 +136,14 @@ class Sample:
         return self._tables[target]
 
     @cached_property
+    def content(self) -> str:
+        """What is measured on it depends on: a text that is the same in every process."""
+        rows = [[target.name, *(point.values() for point in points)] for target, points in self.points.items()]
+        points = repr([[own if isinstance(own, str) else [*own] for own in row] for row in rows])
+        names = sorted(s.digest.hex() for s in self.large)
+        return repr(([s.digest.hex() for s in self.symbols], points, self.limits, names))
+
+    @cached_property
     def check(self) -> Check:
         """Compares expressions at some of the points."""
         points = self.points[FLOAT64]

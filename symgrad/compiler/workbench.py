@@ -21,6 +21,7 @@ from symgrad.accuracy.guards import guard, may_be_infinite
 from symgrad.accuracy.measure import FAR, PRECISIONS, Judge, Sample
 from symgrad.accuracy.rewrite import Step, rewrite
 from symgrad.accuracy.sampling import ALL_REALS, at_round_numbers, sample_points
+from symgrad.compiler.measured import Measured
 from symgrad.differentiate.modes import is_tensor_op, partials, region_leaves
 from symgrad.differentiate.ties import held, released
 from symgrad.ir.expr import ZERO, Expr, make
@@ -57,13 +58,17 @@ class Slope:
 
 @dataclass(frozen=True)
 class Memory:
-    """What the variants of a program share: sample points, measurements, chosen forms, and what searches may spend."""
+    """What the variants of a program share: sample points, measurements, chosen forms, and what searches may spend.
+
+    `measured` are choices of earlier runs.
+    """
 
     samples: dict[tuple[frozenset[Expr], int], Sample] = field(default_factory=dict)
     points: dict[tuple[Any, ...], dict[Format, list[Environment]]] = field(default_factory=dict)
     judges: dict[Expr, Judge] = field(default_factory=dict)
     choices: dict[Expr, Choice] = field(default_factory=dict)
     effort: Effort = field(default_factory=Effort)
+    measured: Measured | None = None
 
 
 class Workbench:
@@ -268,19 +273,30 @@ class Workbench:
         return self.values[flat]
 
     def _choose(self, region: Expr, other: Expr | None = None) -> Choice:
-        choices, effort = self._memory.choices, self._memory.effort
+        choices = self._memory.choices
         if region not in choices:
             judge = self.judge(region)
-            choices[region] = choose(
-                region,
-                judge,
-                self._within,
-                may_widen=self._may_widen,
-                may_be_infinite=self._is_given(region),  # results of whole tensors may not
-                effort=effort,
-                other=other,
-            )
+            may_be_infinite = self._is_given(region)  # results of whole tensors may not
+            choices[region] = self._searched(judge, other, may_widen=self._may_widen, may_be_infinite=may_be_infinite)
         return choices[region]
+
+    def _searched(self, judge: Judge, other: Expr | None, **how: bool) -> Choice:
+        """What a search for the best form finds, or found in an earlier run with as much to spend."""
+        region, effort, measured = judge.formula, self._memory.effort, self._memory.measured
+        if measured is None:
+            return choose(region, judge, self._within, effort=effort, other=other, **how)
+        domains = [(s.digest.hex(), self._domains.get(s)) for s in sorted(region.symbols, key=lambda s: s.name)]
+        spellings = [form.digest.hex() for form in (region, other) if form is not None]
+        content = repr((spellings, judge.sample.content, domains, judge.precision, sorted(how.items())))
+        before = effort.left
+        known = measured.read(content, before)
+        if known is not None:
+            found, spent = known
+            effort.spend(spent)
+            return found
+        found = choose(region, judge, self._within, effort=effort, other=other, **how)
+        measured.write(content, found, before, before - effort.left)
+        return found
 
     def _placed(self, choice: Choice, region: Expr) -> Expr:
         _, back = isolate(region)

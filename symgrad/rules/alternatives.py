@@ -118,6 +118,8 @@ ALTERNATIVE_RULES = (
         "cancels",
         domain=POSITIVE,
     ),
+    Rule("over-square-of-hypot", a * f("hypot", a, b) ** -2, 1 / (a + b * (b / a)), "one of them may be infinite"),
+    Rule("over-square-of-hypot-b", b * f("hypot", a, b) ** -2, 1 / (b + a * (a / b)), "one of them may be infinite"),
     Rule("hypot-minus-b", f("hypot", a, b) - b, a * (a / (f("hypot", a, b) + b)), "cancels", domain=POSITIVE),
     Rule("power-minus-one-log", a**n - 1, expm1(n * log(a)), "cancels near 1", domain=POSITIVE),
     Rule("one-minus-power-log", 1 - a**n, -expm1(n * log(a)), "cancels near 1", domain=POSITIVE),

@@ -66,7 +66,7 @@ class Function:
     by_autograd: str = ""
     orders: int = 0
     in_half: bool = True
-    targets: Mapping[str, str] = field(default_factory=dict)
+    targets: Mapping[str, str] = field(default_factory=dict, hash=False)
 
     @property
     def required(self) -> int:
