@@ -14,12 +14,10 @@ from fractions import Fraction
 from itertools import islice
 
 from symgrad.accuracy.approximate import Interval, Target, is_readable, near, readings
-from symgrad.accuracy.candidates import LENIENT, Candidate, Choice, Effort, graded
-from symgrad.accuracy.cost import cost, total
+from symgrad.accuracy.candidates import LENIENT, WIDE, Candidate, Choice, Effort, graded
+from symgrad.accuracy.cost import price, total
 from symgrad.accuracy.evaluate import FLOAT32, FLOAT64, Check, Environment, Format
 from symgrad.accuracy.exponentials import rational_forms
-from symgrad.accuracy.guards import may_need_guard
-from symgrad.accuracy.limits import Limits
 from symgrad.accuracy.localise import culprits, neighbourhood
 from symgrad.accuracy.measure import ALLOWED, Judge, Score
 from symgrad.accuracy.regimes import joined
@@ -42,8 +40,6 @@ _BEAM = 3  # forms that are developed in each round
 _EFFORT = 5000  # nodes times forms tried: bounds the time spent on a large formula
 _LEAST_TRIED, _MOST_TRIED = 24, 250
 _APPROXIMATION = 50_000  # of it for one approximation
-_WIDE = 2.5  # passes over memory that one pass in float64 costs
-_RISK = 3.0  # passes that guarding one function in a branch that may not be taken costs
 _BOUNDED = {"clamped-growth", "rational-in-bounded-exp", "saturated"}  # no identities: compared far outside as well
 _SATURATED = 40  # of a variable: where functions of two exponentials have reached their limits
 _SAFE_RANGE = 2.0**-3  # of the largest number: beyond it a partial result may overflow, and no float64 is given for it
@@ -61,6 +57,7 @@ _MOST_CASES = 3  # conditions by which a form is taken apart
 _MOST_SAVINGS = 8  # steps, each of which saves something
 _MOST_WIDE = 4
 _MOST_SHOWN = 12
+_MOST_CHEAP = 6
 _FARTHEST, _NEAREST = 3.0, 0.02  # of the points that err about a point of cancellation
 _POINTS = (Fraction(0), Fraction(1), Fraction(-1), None)  # None is infinity
 
@@ -96,15 +93,6 @@ def choose(
     `within` simplifies a form by what is known of its variables. `effort` is what this search may spend.
     """
     return _Search(formula, judge, within, effort or Effort()).choice(may_widen, may_be_infinite)
-
-
-def _price(form: Expr) -> float:
-    """The cost of a form with the guards that its branches may need."""
-    risky: set[tuple[Expr, Expr]] = set()
-    for node in topological(form):
-        if node.op == "where" and not node.args[0].is_static:
-            risky.update((n, node.args[0]) for b in node.args[1:] for n in topological(b) if may_need_guard(n))
-    return cost(form) + _RISK * len(risky)
 
 
 def _operands(formula: Expr) -> int:
@@ -144,7 +132,15 @@ class _Search:
             chosen = pick()
         if may_be_infinite and _operands(chosen.form) <= _LARGEST:
             chosen = self.with_limits(chosen)
-        return Choice(self.formula, chosen, self.shown(chosen), self.origin[chosen.form])
+        return Choice(self.formula, chosen, self.shown(chosen), self.origin[chosen.form], self.cheap(chosen))
+
+    def cheap(self, chosen: Candidate) -> tuple[tuple[Expr, tuple[Step, ...]], ...]:
+        """The cheapest forms beside the chosen one that may be as good, and the steps to them."""
+        failures = chosen.float32.failures + chosen.float64.failures
+        near = (c for c in self.measured.values() if c.form is not chosen.form and c.form in self.origin)
+        good = (c for c in near if c.float32.failures + c.float64.failures <= failures or chosen.wide)
+        found = (c.form for c in sorted(good, key=lambda c: c.price) if self.equal(c.form))
+        return tuple((form, self.origin[form]) for form in islice(found, _MOST_CHEAP))
 
     def refine(self, *measures: Callable[[], None]) -> None:
         """Take measures until the best form is accurate, and make it cheaper."""
@@ -156,14 +152,14 @@ class _Search:
 
     def with_limits(self, chosen: Candidate) -> Candidate:
         """The candidate with an infinity inside bounded, where it else misses what the formula tends to."""
-        form = Limits(self.formula, self.judge.sample.points[FLOAT64]).kept(chosen.form)
+        form = self.judge.limits.kept(chosen.form)
         if form is chosen.form:
             return chosen
         why = "infinity over infinity where there is a limit"
         self.origin[form] = (*self.origin[chosen.form], Step("finite", chosen.form, form, why))
         scores = self.judge.score(form, FLOAT32, wide=chosen.wide), self.judge.score(form, FLOAT64)
-        price = _price(form) * (_WIDE if chosen.wide else 1)
-        return Candidate(form, *scores, price, chosen.wide, self.precision.far_worth)
+        own = price(form) * (WIDE if chosen.wide else 1)
+        return Candidate(form, *scores, own, chosen.wide, self.precision.far_worth)
 
     @property
     def best(self) -> Candidate:
@@ -216,7 +212,7 @@ class _Search:
         if form not in self.measured:
             self.effort.spend(_operands(form) * sum(map(len, self.judge.sample.points.values())))
             scores = self.judge.score(form, FLOAT32), self.judge.score(form, FLOAT64)
-            self.measured[form] = Candidate(form, *scores, _price(form), far_worth=self.precision.far_worth)
+            self.measured[form] = Candidate(form, *scores, price(form), far_worth=self.precision.far_worth)
         return self.measured[form]
 
     def add(self, form: Expr, steps: tuple[Step, ...], approximate: bool = False) -> None:
@@ -226,7 +222,7 @@ class _Search:
         """
         if form not in self.measured and form not in self.rejected:
             best = self.best
-            if best.accurate and _price(form) >= best.price:
+            if best.accurate and price(form) >= best.price:
                 return
             self.measure(form)
             self.origin[form] = steps
@@ -415,7 +411,7 @@ class _Search:
             for form, step in single_steps(best.form, _CHEAPER)[:_MOST_CHEAPER]:
                 settled, steps = self.direct(form)
                 settled = self.within(settled)
-                if _price(settled) < best.cost:
+                if price(settled) < best.cost:
                     self.add(settled, (*self.origin[best.form], step, *steps))
             if self.best is best:
                 break
@@ -440,7 +436,7 @@ class _Search:
         options = [best]
         for candidate in self.leading(_MOST_WIDE):
             score = self.judge.score(candidate.form, FLOAT32, wide=True)
-            options.append(replace(candidate, float32=score, cost=_WIDE * candidate.cost, wide=True))
+            options.append(replace(candidate, float32=score, cost=WIDE * candidate.cost, wide=True))
         return min(options, key=lambda c: (c.float32.failures, graded(c.float32.ulp), *c.key))
 
 

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable
 from fractions import Fraction
 
+from symgrad.accuracy.guards import may_need_guard
 from symgrad.accuracy.machine import machine, machine_form
 from symgrad.accuracy.widening import NARROW, WIDEN
 from symgrad.analysis.sizes import Sizes
@@ -86,3 +87,46 @@ def cost(*forms: Expr) -> float:
     """The cost of computing the forms together, shared operations counted once."""
     lowered = [machine_form(forms[0])] if len(forms) == 1 else machine(forms)
     return total(operation_cost(node) for node in topological(*lowered))
+
+
+# What an operation in registers takes where a pass over memory takes 1: `benchmarks/functions.py`, at 0.6 ns an element.
+_INSTRUCTION = 0.05
+_IN_REGISTERS = {
+    **{"div": 0.2, "pow": 4.5, "exp": 0.3, "expm1": 0.4, "log": 0.7, "log1p": 0.8, "sigmoid": 0.5, "softplus": 0.7},
+    **{"tanh": 0.6, "sinh": 0.9, "cosh": 0.4, "asinh": 2.3, "acosh": 2.1, "atanh": 1.2, "sin": 0.6, "cos": 0.6},
+    **{"tan": 2.4, "asin": 0.5, "acos": 0.5, "atan": 0.7, "atan2": 3.0, "erf": 1.5, "erfc": 1.5, "erfcx": 1.5},
+    **{"log_ndtr": 9.7, "erfinv": 5.5, "lgamma": 13.0, "digamma": 10.0, "hypot": 1.6, "sinc": 1.0},
+}
+_FACTORS = frozenset({Fraction(2), Fraction(3), Fraction(1, 2), Fraction(-1, 2)})  # powers that are few instructions
+
+
+def in_registers(forms: Iterable[Expr]) -> float:
+    """What computing the forms in one fused pass takes beside the memory that it reads and writes, in passes."""
+    return total(map(_register_cost, topological(*machine(forms))))
+
+
+def _register_cost(node: Expr) -> float:
+    if node.is_static or not node.args:
+        return 0.0
+    name = NARROW.get(node.op, node.op)
+    if name == "pow" and node.args[1].number in _FACTORS:
+        name = "div"
+    row = FUNCTIONS.get(name)
+    return _IN_REGISTERS.get(name, _INSTRUCTION if row is None else max(_INSTRUCTION, row.cost - 1))
+
+
+_RISK = 3.0  # passes that guarding one function in a branch that may not be taken costs
+
+
+def guarding(form: Expr) -> float:
+    """The cost of the guards that the branches of a form may need."""
+    risky: set[tuple[Expr, Expr]] = set()
+    for node in topological(form):
+        if node.op == "where" and not node.args[0].is_static:
+            risky.update((n, node.args[0]) for b in node.args[1:] for n in topological(b) if may_need_guard(n))
+    return _RISK * len(risky)
+
+
+def price(form: Expr) -> float:
+    """The cost of a form by itself, with its guards."""
+    return cost(form) + guarding(form)

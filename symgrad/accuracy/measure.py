@@ -16,6 +16,7 @@ from typing import Any
 import mpmath as mp
 
 from symgrad.accuracy.evaluate import FLOAT32, FLOAT64, Check, Environment, Format, Table, Truth
+from symgrad.accuracy.limits import Limits
 from symgrad.accuracy.machine import machine_form
 from symgrad.accuracy.simulate import ROUGH, Simulation
 from symgrad.ir import expr as ex
@@ -231,6 +232,11 @@ class Judge:
     def check(self) -> Check:
         """Compares expressions at some of the points."""
         return self.sample.check
+
+    @cached_property
+    def limits(self) -> Limits:
+        """What the formula tends to where a variable is infinite."""
+        return Limits(self.formula, self.sample.points[FLOAT64])
 
     def references(self, target: Format) -> list[_Reference]:
         """True values where they are finite and representable."""

@@ -42,10 +42,12 @@ def compile_variant(program: Program, memory: Memory, may_keep: bool, roots: Roo
     respelled = {name: bench.respelled(form) for name, (form, _) in read.items()}
     recognised = {name: form for name, (form, _) in respelled.items()}
     verified("recognise", recognised.values())
+    wanted = _differentiated(program, formulas)
+    derived_of = [recognised[o.name] for o in spec.outputs if o.grad]
+    bench.agree(recognised.values(), derived_of, [program.symbols[t] for t in wanted])
     value_choices = {name: bench.chosen(root) for name, root in recognised.items()}
     outputs = {name: bench.guarded(bench.settle(root)) for name, root in recognised.items()}
     verified("stabilise", outputs.values())
-    wanted = _differentiated(program, formulas)
     gradients, tangents = _gradients_and_tangents(program, bench, formulas, recognised, wanted)
     verified("differentiate", [*gradients.values(), *tangents.values()])
     overrides = {t: override(program, formulas, t, roots[f"grad of {t}"], bench) for t in program.gradients}
