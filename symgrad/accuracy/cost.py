@@ -8,7 +8,7 @@ from fractions import Fraction
 
 from symgrad.accuracy.guards import may_need_guard
 from symgrad.accuracy.machine import machine, machine_form
-from symgrad.accuracy.widening import NARROW, WIDEN
+from symgrad.accuracy.widening import DOUBLE, NARROW, SINGLE, WIDEN
 from symgrad.analysis.sizes import Sizes
 from symgrad.ir.expr import COMPARISONS, LOGICAL, ONE, ZERO, Expr
 from symgrad.ir.traversal import topological
@@ -36,6 +36,8 @@ _ARITHMETIC = {
     "sigmoid_backward": 1.1,
     "tanh_backward": 1.1,
     WIDEN: 1.0,
+    DOUBLE: 1.5,
+    SINGLE: 1.5,
 }
 _SCALAR = 0.7  # of an arithmetic operation, where one operand is a Python scalar
 _MASK = 2.0  # a truth value as the number 1 or 0
@@ -89,14 +91,15 @@ def cost(*forms: Expr) -> float:
     return total(operation_cost(node) for node in topological(*lowered))
 
 
-# What an operation in registers takes where a pass over memory takes 1: `benchmarks/functions.py`, at 0.6 ns an element.
+# What operations in registers take where a pass over memory takes 1: `benchmarks/functions.py`, 0.6 ns to a pass.
 _INSTRUCTION = 0.05
-_IN_REGISTERS = {
-    **{"div": 0.2, "pow": 4.5, "exp": 0.3, "expm1": 0.4, "log": 0.7, "log1p": 0.8, "sigmoid": 0.5, "softplus": 0.7},
-    **{"tanh": 0.6, "sinh": 0.9, "cosh": 0.4, "asinh": 2.3, "acosh": 2.1, "atanh": 1.2, "sin": 0.6, "cos": 0.6},
-    **{"tan": 2.4, "asin": 0.5, "acos": 0.5, "atan": 0.7, "atan2": 3.0, "erf": 1.5, "erfc": 1.5, "erfcx": 1.5},
-    **{"log_ndtr": 9.7, "erfinv": 5.5, "lgamma": 13.0, "digamma": 10.0, "hypot": 1.6, "sinc": 1.0},
-}
+_SPEEDS = (
+    *((0.2, "div"), (0.3, "exp"), (0.4, "expm1 cosh"), (0.5, "sigmoid asin acos"), (0.6, "tanh sin cos")),
+    *((0.7, "log softplus"), (0.75, "atan"), (0.8, "log1p"), (0.9, "sinh"), (1.0, "sinc"), (1.2, "atanh")),
+    *((1.5, "erf erfc erfcx"), (1.6, "hypot"), (2.1, "acosh"), (2.3, "asinh"), (2.4, "tan"), (3.0, "atan2")),
+    *((4.5, "pow"), (5.5, "erfinv"), (9.7, "log_ndtr digamma"), (13.0, "lgamma")),
+)
+_IN_REGISTERS = {name: figure for figure, names in _SPEEDS for name in names.split()}
 _FACTORS = frozenset({Fraction(2), Fraction(3), Fraction(1, 2), Fraction(-1, 2)})  # powers that are few instructions
 
 

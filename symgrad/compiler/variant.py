@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeAlias
 
+from symgrad.accuracy.widening import in_float64
 from symgrad.analysis.sizes import Sizes
 from symgrad.compiler.operation import Variant
 from symgrad.compiler.override import Override, override
 from symgrad.compiler.second import NOT_ASKED, Second, second_derivatives, total_gradients
 from symgrad.compiler.verify import verified
 from symgrad.compiler.workbench import Memory, Slope, Workbench, isolate
-from symgrad.differentiate.modes import jvp, vjp
+from symgrad.differentiate.modes import is_tensor_op, jvp, vjp
 from symgrad.differentiate.symbols import cotangent, tangent
 from symgrad.ir.branches import Roots
 from symgrad.ir.expr import Expr, make
-from symgrad.ir.traversal import substitute
+from symgrad.ir.traversal import substitute, topological
 from symgrad.ops.tensors.shapes import ShapeConflict
 from symgrad.parse import Program
 from symgrad.parse.scope import with_shape
@@ -54,8 +55,8 @@ def compile_variant(program: Program, memory: Memory, may_keep: bool, roots: Roo
     differentiable = {o.name: recognised[o.name] for o in spec.outputs if o.grad}
     partials, slopes = bench.pointwise_slopes(differentiable, wanted)
     wide_values = any(choice.chosen.wide for choice in bench.values.values())
-    wide_slopes = any(choice.chosen.wide for choice in bench.slopes.values())
-    extras = may_keep and not wide_values and not wide_slopes  # float64 is not worth keeping
+    wide_slopes, wide_alone = _wide(bench, slopes, formulas)
+    extras = may_keep and not (wide_values or wide_slopes or wide_alone)  # float64 is not worth keeping
     named = _packed_forms(program, bench, outputs)
     planner = _Planner(program, bench, formulas, outputs, overrides, slopes, extras, named)
     derived, chosen = planner.choose(Derivatives(gradients, tangents, partials))
@@ -67,12 +68,13 @@ def compile_variant(program: Program, memory: Memory, may_keep: bool, roots: Roo
     return Variant(
         formulas,
         outputs,
-        inside,
+        _in_float64(inside, wide_alone, chosen),
         overrides,
-        derived.tangents,
+        _in_float64(derived.tangents, wide_alone, chosen),
         chosen,
         wide_values=wide_values,
         wide_slopes=wide_slopes,
+        wide_alone=wide_alone,
         value_choices=value_choices,
         partials=derived.partials,
         recognitions={name: (*steps, *respelled[name][1]) for name, (_, steps) in read.items()},
@@ -84,6 +86,25 @@ def compile_variant(program: Program, memory: Memory, may_keep: bool, roots: Roo
             **{key: {s: op for op, s in slope.stand_ins.items()} for key, slope in slopes.items()},
         },
     )
+
+
+def _wide(
+    bench: Workbench, slopes: Mapping[tuple[str, str], Slope], formulas: Mapping[str, Expr]
+) -> tuple[bool, frozenset[tuple[str, str]]]:
+    """Whether all derivatives are computed in float64, or else which: those that need it, where all are pointwise."""
+    alone = frozenset(key for key, slope in slopes.items() if slope.choice.chosen.wide)
+    nodes = topological(*formulas.values())
+    apart = not any(is_tensor_op(n) or n.get("kind") == "bool_tensor" for n in nodes)
+    if apart and len(alone) < len(slopes):
+        return False, alone
+    return any(choice.chosen.wide for choice in bench.slopes.values()), frozenset()
+
+
+def _in_float64(
+    derivatives: Mapping[tuple[str, str], Expr], wide: Collection[tuple[str, str]], plan: Plan
+) -> dict[tuple[str, str], Expr]:
+    saved = frozenset(s.value for s in plan.base)
+    return {key: in_float64(form, saved) if key in wide else form for key, form in derivatives.items()}
 
 
 def _differentiated(program: Program, formulas: Mapping[str, Expr]) -> list[str]:

@@ -228,6 +228,11 @@ def widen_to_double(*values: Any) -> Any:
     return *wide, dtype if dtype.is_floating_point else torch.get_default_dtype()
 
 
+def double(value: Tensor) -> Tensor:
+    """Return the numbers as float64; mps has none."""
+    return value if value.device.type == "mps" else value.double()
+
+
 def alike(least: torch.dtype, *values: Any) -> Any:
     """Return floating tensors in one dtype, ``least`` or wider: products want equal ones."""
     dtypes = {t.dtype for t in values if t is not None}
