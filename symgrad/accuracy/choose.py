@@ -42,10 +42,12 @@ _LEAST_TRIED, _MOST_TRIED = 24, 250
 _APPROXIMATION = 50_000  # of it for one approximation
 _BOUNDED = {"clamped-growth", "rational-in-bounded-exp", "saturated"}  # no identities: compared far outside as well
 _SATURATED = 40  # of a variable: where functions of two exponentials have reached their limits
-_SAFE_RANGE = 2.0**-3  # of the largest number: beyond it a partial result may overflow, and no float64 is given for it
+# No float64 is given for partial results that overflow or vanish where the result is nearly as large or as small.
+_NEAR_THE_ENDS = 2.0**3
 _LARGEST = 800  # operands of a formula beyond which only the directed rules are tried
 _MOST_RESPELLED_POINTS = 40
 _HALF_THE_DIGITS = 2.0**26  # ulp of float64
+_USELESS = 2.0**12  # ulp of float32, which float64 is not given for
 _MOST_CULPRITS = 4
 _MOST_FAILING = 6
 _MOST_JOINED = 16
@@ -431,12 +433,14 @@ class _Search:
     def narrow_or_wide(self) -> Candidate:
         """The best form, in float64 where float32 is not accurate enough."""
         best = self.cheapest()
-        if self.judge.score(best.form, FLOAT32, range_=_SAFE_RANGE) <= Score(0, self.precision.acceptable):
+        narrow = self.judge.score(best.form, FLOAT32, safe=_NEAR_THE_ENDS)
+        if narrow <= Score(0, self.precision.acceptable):
             return best
         options = [best]
         for candidate in self.leading(_MOST_WIDE):
             score = self.judge.score(candidate.form, FLOAT32, wide=True)
-            options.append(replace(candidate, float32=score, cost=WIDE * candidate.cost, wide=True))
+            if score.nonfinite < narrow.nonfinite or score.ulp <= _USELESS:
+                options.append(replace(candidate, float32=score, cost=WIDE * candidate.cost, wide=True))
         return min(options, key=lambda c: (c.float32.failures, graded(c.float32.ulp), *c.key))
 
 

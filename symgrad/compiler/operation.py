@@ -59,6 +59,12 @@ class Variant:
         """Whether a derivative is evaluated in float64 for smaller inputs."""
         return self.wide_slopes or (output, tensor) in self.wide_alone
 
+    @cached_property
+    def in_float64(self) -> list[str]:
+        """What is evaluated in float64 for smaller inputs, in words."""
+        alone = [f"d{y}/d{x}" for y, x in sorted(self.wide_alone)]
+        return ["value"] * self.wide_values + ["derivatives"] * self.wide_slopes + alone
+
     def gradients_of(self, tensor: str) -> list[Expr]:
         """The contributions of the cotangents to a tensor's gradient, or what the spec gives instead."""
         override = self.overrides.get(tensor)

@@ -49,13 +49,14 @@ def compile_variant(program: Program, memory: Memory, may_keep: bool, roots: Roo
     value_choices = {name: bench.chosen(root) for name, root in recognised.items()}
     outputs = {name: bench.guarded(bench.settle(root)) for name, root in recognised.items()}
     verified("stabilise", outputs.values())
+    forward = frozenset(bench.values)
     gradients, tangents = _gradients_and_tangents(program, bench, formulas, recognised, wanted)
     verified("differentiate", [*gradients.values(), *tangents.values()])
     overrides = {t: override(program, formulas, t, roots[f"grad of {t}"], bench) for t in program.gradients}
     differentiable = {o.name: recognised[o.name] for o in spec.outputs if o.grad}
     partials, slopes = bench.pointwise_slopes(differentiable, wanted)
-    wide_values = any(choice.chosen.wide for choice in bench.values.values())
-    wide_slopes, wide_alone = _wide(bench, slopes, formulas)
+    wide_values = any(choice.chosen.wide for region, choice in bench.values.items() if region in forward)
+    wide_slopes, wide_alone = _wide(bench, slopes, forward, formulas)
     extras = may_keep and not (wide_values or wide_slopes or wide_alone)  # float64 is not worth keeping
     named = _packed_forms(program, bench, outputs)
     planner = _Planner(program, bench, formulas, outputs, overrides, slopes, extras, named)
@@ -89,15 +90,19 @@ def compile_variant(program: Program, memory: Memory, may_keep: bool, roots: Roo
 
 
 def _wide(
-    bench: Workbench, slopes: Mapping[tuple[str, str], Slope], formulas: Mapping[str, Expr]
+    bench: Workbench, slopes: Mapping[tuple[str, str], Slope], forward: Collection[Expr], formulas: Mapping[str, Expr]
 ) -> tuple[bool, frozenset[tuple[str, str]]]:
-    """Whether all derivatives are computed in float64, or else which: those that need it, where all are pointwise."""
+    """Whether all derivatives are computed in float64, or else which: those that need it, where all are pointwise.
+
+    Beside what is `forward`, values are parts of gradients that the spec gives.
+    """
     alone = frozenset(key for key, slope in slopes.items() if slope.choice.chosen.wide)
     nodes = topological(*formulas.values())
     apart = not any(is_tensor_op(n) or n.get("kind") == "bool_tensor" for n in nodes)
-    if apart and len(alone) < len(slopes):
+    given = any(choice.chosen.wide for region, choice in bench.values.items() if region not in forward)
+    if apart and len(alone) < len(slopes) and not given:
         return False, alone
-    return any(choice.chosen.wide for choice in bench.slopes.values()), frozenset()
+    return given or any(choice.chosen.wide for choice in bench.slopes.values()), frozenset()
 
 
 def _in_float64(

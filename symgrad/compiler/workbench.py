@@ -154,7 +154,8 @@ class Workbench:
             large = [
                 s for s, own in self._ranges.items() if any(FAR < abs(e) < math.inf for e in (own.lower, own.upper))
             ]
-            samples[key] = Sample(self.points(region, steps[-1]), limits=self._is_given(region), large=large)
+            given = self._is_given(region)
+            samples[key] = Sample(self.points(region, steps[-1]), limits=given, large=large, computed=not given)
         return samples[key]
 
     # ------------------------------------------------------------------------------------------ choosing

@@ -132,6 +132,7 @@ SUBJECTS = (
     X * Y / (X * exp(Y)),
     X**2 * (Y / X**2 - 2),
     X / (1 - X) + 1,
+    1 - make("clamp", X, ex.num(-9), 1 - Y) + X,
     Y * exp(X) - Y * exp(X + Y),
     log(2 * exp(X) / 3 + sigmoid(Y) * exp(-Y) + 1),
     X * ex.sqrt(ex.num(2)) * ex.sqrt(ex.PI) / ex.sqrt(3 * ex.PI),

@@ -162,11 +162,8 @@ def _accuracy(layout: Layout) -> str:
     if slopes:
         text += f", derivatives within {_ulp(slopes)} ulp"
     text += " (beyond the conditioning of the formula)"
-    alone = sorted({f"d{y}/d{x}" for v in layout.variants for y, x in v.wide_alone})
-    wide = [("value", layout.wide_values), ("derivatives", layout.wide_slopes), *((n, True) for n in alone)]
-    if any(w for _, w in wide):
-        what = listed([n for n, w in wide if w])
-        text += f"; {what} evaluated in float64"
+    if wide := list(dict.fromkeys(n for v in layout.variants for n in v.in_float64)):
+        text += f"; {listed(wide)} evaluated in float64"
     return wrapped(text + ".")
 
 
