@@ -27,7 +27,7 @@ from symgrad.accuracy.sampling import moderate
 from symgrad.ir import expr as ex
 from symgrad.ir import truth
 from symgrad.ir.expr import Expr
-from symgrad.ir.traversal import substitute, topological
+from symgrad.ir.traversal import substitute, topological, transform
 from symgrad.rules import ALTERNATIVES, CHEAPER, KINKS, RECOGNISE, STABILISE
 
 __all__ = ["RESPELLED", "choose", "directed", "recognise"]
@@ -124,6 +124,7 @@ class _Search:
         form, steps = directed(self.formula, self.judge.check)
         self.add(form, steps)
         if _operands(self.formula) <= _LARGEST:
+            self.cancel()
             self.exponentials(form, steps)
             self.saturate(form, steps)
             self.refine(self.take_apart, self.develop, self.join, self.approximate, self.join)
@@ -239,6 +240,29 @@ class _Search:
                 check = self.judge.sample.thorough_check
             self._equal[form] = check(self.formula, form)
         return self._equal[form]
+
+    def cancel(self) -> None:
+        """The formula without terms that cancel at every point, however differently they are written."""
+
+        def visit(node: Expr) -> Expr:
+            return ex.add(*self.remaining(node.args)) if node.op == "add" and not node.is_static else node
+
+        form = transform(self.formula, visit)
+        if form is not self.formula:
+            settled, steps = self.direct(form)
+            self.add(settled, (Step("cancelled", self.formula, form, "terms of equal size cancel"), *steps))
+
+    def remaining(self, terms: Sequence[Expr]) -> list[Expr]:
+        """The terms of a sum but for pairs that are the negative of each other."""
+        left: dict[tuple[float, ...], Expr] = {}
+        for term in terms:
+            column = tuple(self.judge.sample.truth(FLOAT64).floats(term))
+            opposite = tuple(-value for value in column)
+            if opposite in left and any(column):
+                del left[opposite]
+            else:
+                left[(*column, len(left)) if column in left or math.nan in column else column] = term
+        return list(left.values())
 
     # ------------------------------------------------------------------------------------------ one exponential
     def exponentials(self, form: Expr, steps: tuple[Step, ...]) -> None:
