@@ -28,7 +28,7 @@ from symgrad.ir import expr as ex
 from symgrad.ir import truth
 from symgrad.ir.expr import Expr
 from symgrad.ir.traversal import substitute, topological, transform
-from symgrad.rules import ALTERNATIVES, CHEAPER, KINKS, RECOGNISE, STABILISE
+from symgrad.rules import ALTERNATIVES, CANCELLED, CHEAPER, KINKS, RECOGNISE, STABILISE
 
 __all__ = ["RESPELLED", "choose", "directed", "recognise"]
 
@@ -64,6 +64,7 @@ _FARTHEST, _NEAREST = 3.0, 0.02  # of the points that err about a point of cance
 _POINTS = (Fraction(0), Fraction(1), Fraction(-1), None)  # None is infinity
 
 _DIRECTED = (*RECOGNISE, *KINKS, *STABILISE)
+_CANCELLED_FIRST = (*CANCELLED, *_DIRECTED)
 _ALTERNATIVES = by_operation(ALTERNATIVES)
 _CHEAPER = by_operation(CHEAPER)
 
@@ -86,15 +87,17 @@ def choose(
     may_widen: bool = True,
     may_be_infinite: bool = True,
     effort: Effort | None = None,
+    other: Expr | None = None,
 ) -> Choice:
     """The best form of `formula` that the rules reach, measured by `judge` and as its precision wants it.
 
     It is evaluated in float64 only if it `may_widen`.
 
     With `may_be_infinite` it keeps the limits of the formula at infinite variables, too, where that is cheap.
-    `within` simplifies a form by what is known of its variables. `effort` is what this search may spend.
+    `within` simplifies a form by what is known of its variables. `effort` is what this search may spend. `other` is
+    another spelling to begin with: of a derivative, that of the form that was chosen for the value.
     """
-    return _Search(formula, judge, within, effort or Effort()).choice(may_widen, may_be_infinite)
+    return _Search(formula, judge, within, effort or Effort()).choice(may_widen, may_be_infinite, other)
 
 
 def _operands(formula: Expr) -> int:
@@ -117,17 +120,23 @@ class _Search:
         self.direct = Rewriter(_DIRECTED)
         self._equal: dict[Expr, bool] = {formula: True}
 
-    def choice(self, may_widen: bool, may_be_infinite: bool) -> Choice:
+    def choice(self, may_widen: bool, may_be_infinite: bool, other: Expr | None = None) -> Choice:
         """Search until accurate, from the cheap measures to the dear ones."""
         pick = self.narrow_or_wide if may_widen and self.precision.widens else self.cheapest
         self.measure(self.formula)
         form, steps = directed(self.formula, self.judge.check)
         self.add(form, steps)
+        has_cases = other is not None and any(n.op == "where" for n in topological(other))
+        if other is not None and not has_cases:
+            self.add_other(other)
         if _operands(self.formula) <= _LARGEST:
             self.cancel()
             self.exponentials(form, steps)
             self.saturate(form, steps)
             self.refine(self.take_apart, self.develop, self.join, self.approximate, self.join)
+        if other is not None and has_cases and not self.settled:  # dear, and seldom needed
+            self.add_other(other)
+            self.refine(self.join)
         chosen = pick()
         if self.is_hopeless(chosen) and self.respell():
             if self.is_hopeless(pick()):
@@ -144,6 +153,13 @@ class _Search:
         good = (c for c in near if c.float32.failures + c.float64.failures <= failures or chosen.wide)
         found = (c.form for c in sorted(good, key=lambda c: c.price) if self.equal(c.form))
         return tuple((form, self.origin[form]) for form in islice(found, _MOST_CHEAP))
+
+    def add_other(self, other: Expr) -> None:
+        """Measure another spelling of the formula, with and without what divisors cancel."""
+        first = Step("derivative-of-form", self.formula, other, "the derivative of the form of the value")
+        for rules in (_CANCELLED_FIRST, _DIRECTED):
+            form, steps = rewrite(other, rules, self.judge.check)
+            self.add(form, (first, *steps))
 
     def refine(self, *measures: Callable[[], None]) -> None:
         """Take measures until the best form is accurate, and make it cheaper."""

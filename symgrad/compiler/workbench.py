@@ -78,6 +78,7 @@ class Workbench:
         self.slopes: dict[Expr, Choice] = {}
         self._stand_ins: dict[Expr, Mapping[Expr, Expr]] = {}
         self._forward: set[Expr] = set()
+        self._of_values: dict[Expr, Expr] = {}
         self._recognised: dict[Expr, tuple[Expr, tuple[Step, ...]]] = {}
 
     @cached_property
@@ -198,6 +199,7 @@ class Workbench:
 
     def settle(self, root: Expr) -> Expr:
         """A formula of forward with every region in its chosen form."""
+        self._by_region(root, self._derive)
         settled = self._settled(root)
         self._forward.update(n for n in topological(settled) if is_tensor_op(n) and not n.is_differential)
         return settled
@@ -208,6 +210,15 @@ class Workbench:
     def _chosen_form(self, region: Expr) -> Expr:
         return self._placed(self.chosen(region), region)
 
+    def _derive(self, region: Expr) -> Expr:
+        """Keep the partials of the form that was chosen for a region, beside those of the region itself."""
+        choice = self.chosen(region)
+        if choice.chosen.form is not choice.formula and not choice.chosen.wide:
+            leaves = [leaf for leaf in region_leaves(region) if not (leaf.is_static or leaf.is_boolean)]
+            others = partials(self._placed(choice, region), leaves)
+            self._of_values |= {own: others[leaf] for leaf, own in partials(region, leaves).items()}
+        return region
+
     def slope_form(self, partial: Expr) -> Expr:
         """The chosen form of a partial derivative."""
         flat, back = isolate(partial)
@@ -217,7 +228,8 @@ class Workbench:
             self._stand_ins[flat] = back
             simple = self._within(flat)
             simple = simple if simple.tensors else flat
-            self.slopes[flat] = self._choose(simple)
+            other = substitute(self._of_values.get(partial, partial), {own: s for s, own in back.items()})
+            self.slopes[flat] = self._choose(simple, self._within(other))
         return substitute(self.slopes[flat].chosen.form, back)
 
     def slope_error(self, slope: Slope, form: Expr) -> float:
@@ -254,7 +266,7 @@ class Workbench:
             self.values[flat] = self._choose(flat)
         return self.values[flat]
 
-    def _choose(self, region: Expr) -> Choice:
+    def _choose(self, region: Expr, other: Expr | None = None) -> Choice:
         choices, effort = self._memory.choices, self._memory.effort
         if region not in choices:
             judge = self.judge(region)
@@ -265,13 +277,14 @@ class Workbench:
                 may_widen=self._may_widen,
                 may_be_infinite=self._is_given(region),  # results of whole tensors may not
                 effort=effort,
+                other=other,
             )
         return choices[region]
 
     def agree(self, outputs: Iterable[Expr], differentiated: Iterable[Expr], tensors: Sequence[Expr]) -> None:
         """Choose the forms of all values, and of all partials of what is `differentiated`, together."""
         for root in outputs:
-            self._settled(root)
+            self._by_region(root, self._derive)
         for root in differentiated:
             vjp({root: cotangent("y")}, tensors, self.slope_form)
         operations = dict.fromkeys(op for back in self._stand_ins.values() for op in back.values())

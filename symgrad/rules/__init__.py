@@ -18,6 +18,7 @@ from symgrad.rules.tensors import TENSORS
 __all__ = [
     "ALL_RULES",
     "ALTERNATIVES",
+    "CANCELLED",
     "CHEAPER",
     "KINKS",
     "RECOGNISE",
