@@ -31,7 +31,7 @@ from symgrad.accuracy.balls import (
     rounded_sum,
     to_mpf,
 )
-from symgrad.accuracy.widening import NARROW, WIDEN
+from symgrad.accuracy.widening import DOUBLE, NARROW, SINGLE, WIDEN
 from symgrad.ir.expr import COMPARISONS, Expr
 from symgrad.ir.traversal import topological
 from symgrad.ops.functions import FUNCTIONS, real
@@ -117,7 +117,7 @@ _ARITHMETIC: dict[str, Any] = {
     "where": lambda c, a, b: a if c else b,
     "true": lambda: True,
     "false": lambda: False,
-    WIDEN: lambda a: a,
+    **dict.fromkeys((WIDEN, DOUBLE, SINGLE), lambda a: a),
     "held": lambda a: a,
     "boundary": lambda a: a,
     **{narrow: FUNCTIONS[name].meaning for narrow, name in NARROW.items()},
@@ -196,7 +196,7 @@ def _if_finite(value: Any) -> Any:
 
 _OF_TWO: dict[str, Callable[[Any, Any], Any]] = {"add": operator.add, "mul": operator.mul}
 _ARITHMETIC_OF_BALLS: dict[str, Callable[..., Any]] = {"add": rounded_sum, "mul": rounded_product}
-_MEANS_THE_SAME = {WIDEN: "held", **NARROW}
+_MEANS_THE_SAME = {**dict.fromkeys((WIDEN, DOUBLE, SINGLE), "held"), **NARROW}
 _EXACT: dict[str, Callable[..., Any]] = {
     "held": lambda x: x,
     "where": lambda condition, a, b: a if condition else b,

@@ -35,7 +35,9 @@ def compile_operation(program: Program, memory: Memory | None = None) -> Operati
     tree = split(roots, choices, {absent(tensor.name) for tensor in program.optional})
     memory = memory or Memory()
     body = map_leaves(tree, partial(compile_variant, program, memory, True))
-    if any(v.wide_values or v.wide_slopes for v in leaves(body)) and any(v.plan.extras for v in leaves(body)):
+    if any(v.wide_values or v.wide_slopes or v.wide_alone for v in leaves(body)) and any(
+        v.plan.extras for v in leaves(body)
+    ):
         body = map_leaves(tree, partial(compile_variant, program, memory, False))  # all are computed alike
     _refuse_idle_packings(program, leaves(body))
     return Operation(program, body, memory=memory)

@@ -21,6 +21,7 @@ from symgrad.accuracy.measure import Score
 from symgrad.accuracy.rewrite import Step
 from symgrad.ir.expr import Expr, make
 from symgrad.ir.traversal import topological
+from symgrad.spec.interval import Interval
 
 __all__ = ["Measured", "measured_at_home"]
 
@@ -118,12 +119,16 @@ def _written(choice: Choice, had: int, spent: int) -> dict[str, Any]:
     def candidate(c: Candidate) -> list[Any]:
         return [places[c.form], _of_score(c.float32), _of_score(c.float64), c.cost, c.wide, c.far_worth]
 
+    def steps(own: Sequence[Step]) -> list[Any]:
+        return [[s.rule, places[s.before], places[s.after], s.why] for s in own]
+
     return {
         "nodes": [[n.op, [places[a] for a in n.args], [[k, _of_value(v)] for k, v in n.attrs]] for n in order],
         "formula": places[choice.formula],
         "chosen": candidate(choice.chosen),
         "candidates": [candidate(c) for c in choice.candidates],
-        "steps": [[s.rule, places[s.before], places[s.after], s.why] for s in choice.steps],
+        "steps": steps(choice.steps),
+        "others": [[places[form], steps(taken)] for form, taken in choice.others],
         "effort": [had, spent],
     }
 
@@ -131,7 +136,9 @@ def _written(choice: Choice, had: int, spent: int) -> dict[str, Any]:
 def _expressions(choice: Choice) -> Iterator[Expr]:
     for candidate in (choice.chosen, *choice.candidates):
         yield candidate.form
-    for step in choice.steps:
+    for form, _ in choice.others:
+        yield form
+    for step in (*choice.steps, *(s for _, taken in choice.others for s in taken)):
         yield from (step.before, step.after)
 
 
@@ -144,10 +151,13 @@ def _read(found: Mapping[str, Any]) -> tuple[Choice, int, int]:
         form, float32, float64, *rest = own
         return Candidate(nodes[form], Score(*float32), Score(*float64), *rest)
 
-    steps = tuple(Step(rule, nodes[before], nodes[after], why) for rule, before, after, why in found["steps"])
+    def steps(own: Sequence[Any]) -> tuple[Step, ...]:
+        return tuple(Step(rule, nodes[before], nodes[after], why) for rule, before, after, why in own)
+
+    beside = tuple((nodes[form], steps(taken)) for form, taken in found["others"])
     chosen, *others = map(candidate, (found["chosen"], *found["candidates"]))
     had, spent = found["effort"]
-    return Choice(nodes[found["formula"]], chosen, tuple(others), steps), had, spent
+    return Choice(nodes[found["formula"]], chosen, tuple(others), steps(found["steps"]), beside), had, spent
 
 
 def _of_score(score: Score) -> list[Any]:
@@ -158,6 +168,8 @@ def _of_value(value: Any) -> Any:
     """An attribute of a node. Raises TypeError for one of a type that none has."""
     if isinstance(value, Fraction):
         return {"over": hex(value.numerator), "under": hex(value.denominator)}
+    if isinstance(value, Interval):
+        return {"interval": [value.lower, value.upper, value.lower_open, value.upper_open]}
     if isinstance(value, tuple):
         return [_of_value(part) for part in value]
     if value is None or isinstance(value, (bool, int, str)):
@@ -166,6 +178,8 @@ def _of_value(value: Any) -> Any:
 
 
 def _value(text: Any) -> Any:
+    if isinstance(text, dict) and "interval" in text:
+        return Interval(*text["interval"])
     if isinstance(text, dict):
         return Fraction(int(text["over"], 16), int(text["under"], 16))
     return tuple(map(_value, text)) if isinstance(text, list) else text

@@ -7,7 +7,7 @@ is measured. The chosen forms are remembered, so that forward, backward and jvp 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -21,8 +21,10 @@ from symgrad.accuracy.guards import guard, may_be_infinite
 from symgrad.accuracy.measure import FAR, PRECISIONS, Judge, Sample
 from symgrad.accuracy.rewrite import Step, rewrite
 from symgrad.accuracy.sampling import ALL_REALS, at_round_numbers, sample_points
+from symgrad.accuracy.together import Member, Worth, together
 from symgrad.compiler.measured import Measured
-from symgrad.differentiate.modes import is_tensor_op, partials, region_leaves
+from symgrad.differentiate.modes import is_tensor_op, partials, region_leaves, vjp
+from symgrad.differentiate.symbols import cotangent
 from symgrad.differentiate.ties import held, released
 from symgrad.ir.expr import ZERO, Expr, make
 from symgrad.ir.traversal import rebuild, substitute, topological
@@ -79,6 +81,7 @@ class Workbench:
         self._memory = memory or Memory()
         self.values: dict[Expr, Choice] = {}
         self.slopes: dict[Expr, Choice] = {}
+        self._stand_ins: dict[Expr, Mapping[Expr, Expr]] = {}
         self._forward: set[Expr] = set()
         self._of_values: dict[Expr, Expr] = {}
         self._recognised: dict[Expr, tuple[Expr, tuple[Step, ...]]] = {}
@@ -161,7 +164,8 @@ class Workbench:
             large = [
                 s for s, own in self._ranges.items() if any(FAR < abs(e) < math.inf for e in (own.lower, own.upper))
             ]
-            samples[key] = Sample(self.points(region, steps[-1]), limits=self._is_given(region), large=large)
+            given = self._is_given(region)
+            samples[key] = Sample(self.points(region, steps[-1]), limits=given, large=large, computed=not given)
         return samples[key]
 
     # ------------------------------------------------------------------------------------------ choosing
@@ -231,6 +235,7 @@ class Workbench:
         if not flat.tensors:
             return partial
         if flat not in self.slopes:
+            self._stand_ins[flat] = back
             simple = within_branches(self._within(flat))
             if simple is ZERO:
                 return ZERO
@@ -267,8 +272,9 @@ class Workbench:
 
     def chosen(self, region: Expr) -> Choice:
         """How the form of a region of forward was chosen."""
-        flat, _ = isolate(region)
+        flat, back = isolate(region)
         if flat not in self.values:
+            self._stand_ins[flat] = back
             self.values[flat] = self._choose(flat)
         return self.values[flat]
 
@@ -282,7 +288,7 @@ class Workbench:
 
     def _searched(self, judge: Judge, other: Expr | None, **how: bool) -> Choice:
         """What a search for the best form finds, or found in an earlier run with as much to spend."""
-        region, effort, measured = judge.formula, self._memory.effort, self._memory.measured
+        region, effort, measured = judge.formula, self._memory.effort.share(), self._memory.measured
         if measured is None:
             return choose(region, judge, self._within, effort=effort, other=other, **how)
         domains = [(s.digest.hex(), self._domains.get(s)) for s in sorted(region.symbols, key=lambda s: s.name)]
@@ -297,6 +303,32 @@ class Workbench:
         found = choose(region, judge, self._within, effort=effort, other=other, **how)
         measured.write(content, found, before, before - effort.left)
         return found
+
+    def agree(self, outputs: Iterable[Expr], differentiated: Iterable[Expr], tensors: Sequence[Expr]) -> None:
+        """Choose the forms of all values, and of all partials of what is `differentiated`, together."""
+        for root in outputs:
+            self._by_region(root, self._derive)
+        for root in differentiated:
+            vjp({root: cotangent("y")}, tensors, self.slope_form)
+        operations = dict.fromkeys(op for back in self._stand_ins.values() for op in back.values())
+        known = {
+            op: make("sym", name=f"_{op.op}:{k}", kind=_kind(op), of=op.op, within=interval(op))
+            for k, op in enumerate(operations)
+        }
+        chosen = [(found, flat, found[flat]) for found in (self.values, self.slopes) for flat in found]
+        members = [
+            Member(
+                choice,
+                self.judge(choice.formula),
+                {s: known[op] for s, op in self._stand_ins.get(flat, {}).items()},
+                found is self.values,
+                self._is_given(choice.formula),
+            )
+            for found, flat, choice in chosen
+        ]
+        agreed = together(members, Worth(self._program.spec.options.fused))
+        for (found, flat, _), choice in zip(chosen, agreed, strict=True):
+            found[flat] = choice
 
     def _placed(self, choice: Choice, region: Expr) -> Expr:
         _, back = isolate(region)
@@ -396,12 +428,15 @@ def isolate(region: Expr) -> tuple[Expr, dict[Expr, Expr]]:
     operations = [leaf for leaf in region_leaves(region) if is_tensor_op(leaf)]
     if not operations:
         return region, {}
-    kinds = {op: "int" if op.op == "count" else "tensor" for op in operations}
     symbols = {
-        op: make("sym", name=f"_{op.op}{i}", kind=kinds[op], of=op.op, within=interval(op))
+        op: make("sym", name=f"_{op.op}{i}", kind=_kind(op), of=op.op, within=interval(op))
         for i, op in enumerate(operations)
     }
     return substitute(region, symbols), {s: op for op, s in symbols.items()}
+
+
+def _kind(operation: Expr) -> str:
+    return "int" if operation.op == "count" else "tensor"
 
 
 def hyperparameter_values(spec: Spec, hyperparameter: Hyperparameter) -> list[Any]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from symgrad.ir import expr as ex
 from symgrad.ir.expr import Expr
-from symgrad.ir.traversal import rebuild, topological
+from symgrad.ir.traversal import topological
 from symgrad.ops.tensors import TENSOR_OPS
 from symgrad.ops.tensors.extent import SCALAR, Dim, extent
 from symgrad.ops.tensors.sizes import divided, number_of, share

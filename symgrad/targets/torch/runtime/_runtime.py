@@ -258,6 +258,11 @@ def _made_of(values: Any, given: list[Tensor], floats: tuple[tuple[int, ...], ..
     return result_dtype(*given, *made)
 
 
+def double(value: Tensor) -> Tensor:
+    """Return the numbers as float64; mps has none."""
+    return value if value.device.type == "mps" else value.double()
+
+
 def alike(least: torch.dtype, *values: Any) -> Any:
     """Return floating tensors in one dtype, ``least`` or wider: products want equal ones."""
     dtypes = {t.dtype for t in values if t is not None}
