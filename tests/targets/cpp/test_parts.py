@@ -137,7 +137,9 @@ STRIDES = {
 }
 
 
-@pytest.mark.parametrize("name", ["rotary", "packed", "gated_channels", "joined", "turned_rows", "pairs", "every_other"])
+@pytest.mark.parametrize(
+    "name", ["rotary", "packed", "gated_channels", "joined", "turned_rows", "pairs", "every_other"]
+)
 @pytest.mark.parametrize("order", STRIDES)
 def test_tensors_in_any_order_of_memory(modules, name, order):
     for n in (5, 32):
