@@ -23,7 +23,7 @@ LAYERS = (
         "analysis",
         "ops.functions",
     ),
-    *("differentiate", "accuracy.widening", "accuracy.balls", "accuracy.evaluate", "accuracy.machine", "accuracy.cost"),
+    *("differentiate", "accuracy.widening", "accuracy.balls", "accuracy.evaluate", "accuracy.machine", "accuracy.guards", "accuracy.cost"),
     "symbolic",
     *("rules", "accuracy", "parse", "symbolic.display", "ways", "plan", "compiler"),
     *("symbolic.whole", "symbolic.certify", "explain"),

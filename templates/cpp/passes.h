@@ -382,68 +382,68 @@ struct Pass final : Frame<Compute, Storage> {
 #pragma GCC unroll 16
             for (int k = 0; k < OUT; k++)
                 streamed[k] = result[k].streamed && reinterpret_cast<uintptr_t>(start[k]) % 64 == 0;
-        for (Strip strip(in); strip; strip.next()) {
-            Storage written[OUT][W];
-            Storage* into[OUT];
-            Compute* add[OUT];
-#pragma GCC unroll 16
-            for (int k = 0; k < OUT; k++) {
-                few[k] = last[k] = 0;
-                into[k] = strip.is_partial() || !data[k] ? written[k] : start[k] + strip.at * apart(Pair::written, k);
-                add[k] = reinterpret_cast<Compute*>(strip.is_partial() ? &last[k] : gathered[k].sums + strip.at / W);
-            }
-            for (int64_t i = 0; i < (every ? strip.length : W); i += W) {
-                strip.read(x, i);
-                strip.read_ahead(i);
-                if constexpr (Pick::numbered) x[IN] = places_from(strip.at + i);
-                for (int k = 0; k < HELD; k++) x[READ + k] = values[(strip.at + i) / W * HELD + k];
-                compute(x, reduced, y, number);
-                // Stores happen in order: those to sums, which are near, would wait for lines that come from memory.
+            for (Strip strip(in); strip; strip.next()) {
+                Storage written[OUT][W];
+                Storage* into[OUT];
+                Compute* add[OUT];
 #pragma GCC unroll 16
                 for (int k = 0; k < OUT; k++) {
-                    if (may_be(STORED, k) && way[k] == STORED) {
-                        if (begins_pair(Pair::written, k) && !strip.is_partial()) {
-                            Storage* const p = into[k] + 2 * i;
-                            V low, high;
-                            as_pairs(y[k], y[k + 1 < OUT ? k + 1 : k], low, high);
-                            if (streamed[k]) {
-                                stream(p, low);
-                                stream(p + W, high);
+                    few[k] = last[k] = 0;
+                    into[k] = strip.is_partial() || !data[k] ? written[k] : start[k] + strip.at * apart(Pair::written, k);
+                    add[k] = reinterpret_cast<Compute*>(strip.is_partial() ? &last[k] : gathered[k].sums + strip.at / W);
+                }
+                for (int64_t i = 0; i < (every ? strip.length : W); i += W) {
+                    strip.read(x, i);
+                    strip.read_ahead(i);
+                    if constexpr (Pick::numbered) x[IN] = places_from(strip.at + i);
+                    for (int k = 0; k < HELD; k++) x[READ + k] = values[(strip.at + i) / W * HELD + k];
+                    compute(x, reduced, y, number);
+                    // Stores happen in order: those to sums, which are near, would wait for lines that come from memory.
+#pragma GCC unroll 16
+                    for (int k = 0; k < OUT; k++) {
+                        if (may_be(STORED, k) && way[k] == STORED) {
+                            if (begins_pair(Pair::written, k) && !strip.is_partial()) {
+                                Storage* const p = into[k] + 2 * i;
+                                V low, high;
+                                as_pairs(y[k], y[k + 1 < OUT ? k + 1 : k], low, high);
+                                if (streamed[k]) {
+                                    stream(p, low);
+                                    stream(p + W, high);
+                                } else {
+                                    for (int64_t j = 0; j < 2 * W; j += LINE) __builtin_prefetch(p + j + NEAR, 1);
+                                    store(p, low);
+                                    store(p + W, high);
+                                }
+                            } else if (ends_pair(Pair::written, k) && !strip.is_partial()) {
+                                // It is there already.
+                            } else if (streamed[k] && !strip.is_partial()) {
+                                stream(into[k] + i, y[k]);
                             } else {
-                                for (int64_t j = 0; j < 2 * W; j += LINE) __builtin_prefetch(p + j + NEAR, 1);
-                                store(p, low);
-                                store(p + W, high);
+                                __builtin_prefetch(into[k] + i + NEAR, 1);
+                                store(into[k] + i, y[k]);
                             }
-                        } else if (ends_pair(Pair::written, k) && !strip.is_partial()) {
-                            // It is there already.
-                        } else if (streamed[k] && !strip.is_partial()) {
-                            stream(into[k] + i, y[k]);
-                        } else {
-                            __builtin_prefetch(into[k] + i + NEAR, 1);
-                            store(into[k] + i, y[k]);
+                        } else if (may_be(TOTALLED, k) && way[k] == TOTALLED) {
+                            few[k] = few[k] + y[k];
+                        } else if (may_be(ADDED, k) && way[k] == ADDED) {
+                            store(add[k] + i, load<V>(add[k] + i) + y[k]);
                         }
-                    } else if (may_be(TOTALLED, k) && way[k] == TOTALLED) {
-                        few[k] = few[k] + y[k];
+                    }
+                }
+                if (!every) break;
+#pragma GCC unroll 16
+                for (int k = 0; k < OUT; k++) {
+                    if (may_be(TOTALLED, k) && way[k] == TOTALLED)
+                        sum[k] = sum[k] + convert<double>(strip.only(few[k], 0));
+                    if (!strip.is_partial()) continue;
+                    if (may_be(STORED, k) && way[k] == STORED) {
+                        Storage* const p = start[k] + strip.at * apart(Pair::written, k);
+                        for (int j = 0; j < in.rest; j++) p[j * apart(Pair::written, k)] = written[k][j];
                     } else if (may_be(ADDED, k) && way[k] == ADDED) {
-                        store(add[k] + i, load<V>(add[k] + i) + y[k]);
+                        V& own = gathered[k].sums[strip.at / W];
+                        own = own + strip.only(last[k], 0);
                     }
                 }
             }
-            if (!every) break;
-#pragma GCC unroll 16
-            for (int k = 0; k < OUT; k++) {
-                if (may_be(TOTALLED, k) && way[k] == TOTALLED)
-                    sum[k] = sum[k] + convert<double>(strip.only(few[k], 0));
-                if (!strip.is_partial()) continue;
-                if (may_be(STORED, k) && way[k] == STORED) {
-                    Storage* const p = start[k] + strip.at * apart(Pair::written, k);
-                    for (int j = 0; j < in.rest; j++) p[j * apart(Pair::written, k)] = written[k][j];
-                } else if (may_be(ADDED, k) && way[k] == ADDED) {
-                    V& own = gathered[k].sums[strip.at / W];
-                    own = own + strip.only(last[k], 0);
-                }
-            }
-        }
             if (Row::reduced || --rows == 0) break;
             in.next(*this);
 #pragma GCC unroll 16

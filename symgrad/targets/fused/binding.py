@@ -277,7 +277,8 @@ def _result(result: Result) -> str:
     if result.reduced:
         kind, dims = "squeezed" if not result.kept else "reduced", result.reduced
     if result.part is not None:
-        return f'("{kind}", {result.place or 0}, {dims!r}, {(result.part.dim, result.part.count, *[True] * result.part.pairs)!r})'
+        written = (result.part.dim, result.part.count, *[True] * result.part.pairs)
+        return f'("{kind}", {result.place or 0}, {dims!r}, {written!r})'
     if dims:
         return f'("{kind}", {result.place or 0}, {dims!r})'
     return f'"{kind}"' if result.place is None else f'("{kind}", {result.place})'

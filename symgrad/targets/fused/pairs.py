@@ -54,8 +54,8 @@ def _pairs(formulas: Iterable[Expr]) -> Pairs | None:
 class Pairs(Parts):
     """Rewrites formulas into those of the first and of the second of all pairs.
 
-    `units` are the names of their number. Of a value in `_apart` the pairs have a dimension of their own; one in `_taken`
-    has an element for each pair, whatever is known of its shape.
+    `units` are the names of their number. Of a value in `_apart` the pairs have a dimension of their own; one in
+    `_taken` has an element for each pair, whatever is known of its shape.
     """
 
     units: frozenset[Dim] = frozenset()

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from fused_specs import GAMMA, GATE, MEAN_LABELS
+from fused_specs import FIRST_OF_ALL, GAMMA, GATE, MEAN_LABELS
 
 from symgrad.compiler.compile import compile_operation
 from symgrad.parse import parse_formulas
@@ -46,6 +46,8 @@ def test_what_has_no_kernel_is_told_with_its_reason():
     found = fused(layout(text), (CPP, TRITON))
     assert any(line.startswith("no Triton for forward, backward") and "digamma" in line for line in found.missing)
     assert not any("Triton" in line for line in fused(layout(MEAN_LABELS), (CPP, TRITON)).missing)
+    found = fused(layout(FIRST_OF_ALL), (CPP, TRITON))
+    assert any("no Triton" in line and line.endswith(": parts of a dimension") for line in found.missing)
     text = "op: product\ntensors: {x: , w: }\noutputs: {y: 'x @ w'}\n"
     found = fused(layout(text), (CPP, TRITON))
     assert not found.files

@@ -59,11 +59,10 @@ class Pass(NamedTuple):
     where it is what forward kept of rows, and with the part of it that is read: a dimension counted from the end, how
     many parts it has, and which this is, with True where these are the elements of pairs. ``results`` are their kinds,
     the tensors whose shapes they have, dimensions, and the dimension in which they are written part by part, with the
-    number of parts, and True for pairs. ``numbers`` are the places of
-    the hyperparameters that it reads among the arguments of forward,
-    ``places`` those that its results belong to, ``shape`` the operands whose shapes broadcast to that of the pass.
-    One that is ``placed`` reads places in rows, and tells whether some is none; the last ``whole`` of the operands are
-    whole numbers, one for each row. ``finish`` makes the outputs of what it has computed.
+    number of parts, and True for pairs. ``numbers`` are the places of the hyperparameters that it reads among the
+    arguments of forward, ``places`` those that its results belong to, ``shape`` the operands whose shapes broadcast to
+    that of the pass. One that is ``placed`` reads places in rows, and tells whether some is none; the last ``whole`` of
+    the operands are whole numbers, one for each row. ``finish`` makes the outputs of what it has computed.
     """
 
     name: str
