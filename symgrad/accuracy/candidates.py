@@ -13,7 +13,8 @@ from symgrad.ir.expr import Expr
 
 __all__ = ["LENIENT", "WIDE", "Candidate", "Choice", "Effort", "graded"]
 
-_MOST_EFFORT = 8_000_000  # operations times points for all formulas of an operation: some ten seconds of a core
+_MOST_EFFORT = 12_000_000  # operations times points for all formulas of an operation: some five seconds of a core
+_SHARE = 2  # of what is left, that part may be spent for one formula
 
 
 @dataclass(frozen=True)
@@ -85,13 +86,28 @@ def graded(ulp: float) -> float:
 
 
 class Effort:
-    """What searches have left to spend: operations times points that are evaluated, for several formulas together."""
+    """What searches have left to spend: operations times points that are evaluated, for several formulas together.
 
-    def __init__(self) -> None:
-        self._left = _MOST_EFFORT
+    One formula has a `share` of it, so that something is left for those after one that nothing mends.
+    """
+
+    def __init__(self, most: int = _MOST_EFFORT, whole: Effort | None = None) -> None:
+        self._left = most
+        self._whole = whole
+
+    def share(self) -> Effort:
+        """What the next search may spend."""
+        return Effort(self._left // _SHARE, self)
 
     def spend(self, work: int) -> None:
         self._left -= work
+        if self._whole is not None:
+            self._whole.spend(work)
+
+    @property
+    def left(self) -> int:
+        """What is left of it, or less than nothing."""
+        return self._left
 
     @property
     def is_spent(self) -> bool:

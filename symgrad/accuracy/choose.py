@@ -8,17 +8,17 @@ mends in float32 is evaluated in float64 ("wide"). Everything is bounded by coun
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from itertools import islice
 
-from symgrad.accuracy.approximate import Interval, Target, is_readable, near, readings
+from symgrad.accuracy.approximate import Target, is_readable, near, readings
+from symgrad.accuracy.cancellation import cancelling, cancelling_terms, erring_places, intervals_where_it_errs
 from symgrad.accuracy.candidates import LENIENT, WIDE, Candidate, Choice, Effort, graded
 from symgrad.accuracy.cost import price, total
-from symgrad.accuracy.evaluate import FLOAT32, FLOAT64, Check, Environment, Format
+from symgrad.accuracy.evaluate import FLOAT32, FLOAT64, Check, Environment
 from symgrad.accuracy.exponentials import rational_forms
-from symgrad.accuracy.localise import culprits, neighbourhood
 from symgrad.accuracy.measure import ALLOWED, Judge, Score
 from symgrad.accuracy.regimes import joined
 from symgrad.accuracy.rewrite import Rewriter, Step, by_operation, rewrite, single_steps
@@ -48,11 +48,10 @@ _LARGEST = 800  # operands of a formula beyond which only the directed rules are
 _MOST_RESPELLED_POINTS = 40
 _HALF_THE_DIGITS = 2.0**26  # ulp of float64
 _USELESS = 2.0**12  # ulp of float32, which float64 is not given for
-_MOST_CULPRITS = 4
-_MOST_FAILING = 6
 _MOST_JOINED = 16
 _MOST_MEASURED = 6
 _MOST_READINGS = 3
+_MOST_APPROXIMATED = 2  # parts of a form
 _MOST_PROMISING = 16
 _MOST_CHEAPER = 24
 _MOST_CASES = 3  # conditions by which a form is taken apart
@@ -60,7 +59,6 @@ _MOST_SAVINGS = 8  # steps, each of which saves something
 _MOST_WIDE = 4
 _MOST_SHOWN = 12
 _MOST_CHEAP = 6
-_FARTHEST, _NEAREST = 3.0, 0.02  # of the points that err about a point of cancellation
 _POINTS = (Fraction(0), Fraction(1), Fraction(-1), None)  # None is infinity
 
 _DIRECTED = (*RECOGNISE, *KINKS, *STABILISE)
@@ -94,8 +92,8 @@ def choose(
     It is evaluated in float64 only if it `may_widen`.
 
     With `may_be_infinite` it keeps the limits of the formula at infinite variables, too, where that is cheap.
-    `within` simplifies a form by what is known of its variables. `effort` is what this search may spend. `other` is
-    another spelling to begin with: of a derivative, that of the form that was chosen for the value.
+    `within` simplifies a form by what is known of its variables. `effort` is what this search may spend.
+    `other` is another spelling to begin with: of a derivative, that of the form that was chosen for the value.
     """
     return _Search(formula, judge, within, effort or Effort()).choice(may_widen, may_be_infinite, other)
 
@@ -362,23 +360,10 @@ class _Search:
 
     def neighbours(self, candidate: Candidate, most: int) -> None:
         """Measure the forms one alternative away from a form, followed by the directed rules."""
-        places = self.places(candidate.form)
+        places = erring_places(candidate.form, self.judge)
         for form, step in single_steps(candidate.form, _ALTERNATIVES, places)[:most]:
             settled, steps = self.direct(form)
             self.add(settled, (*self.origin[candidate.form], step, *steps))
-
-    def places(self, form: Expr) -> frozenset[Expr]:
-        """Where the form errs, in the format in which it does, and what is next to it."""
-        nodes: list[Expr] = []
-        for target in (FLOAT32, FLOAT64):
-            nodes += culprits(form, self.judge.sample, target, self.failing(form, target))[:_MOST_CULPRITS]
-        return neighbourhood(form, nodes)
-
-    def failing(self, form: Expr, target: Format) -> list[int]:
-        """The points at which a form is the worst."""
-        errors = self.judge.measure(form, target).errors
-        worst = sorted((i for i, e in errors.items() if e > ALLOWED[FLOAT32]), key=lambda i: -errors[i])
-        return sorted(worst[:: max(1, len(worst) // _MOST_FAILING)])
 
     # ------------------------------------------------------------------------------------------ two forms in one
     def join(self) -> None:
@@ -399,51 +384,47 @@ class _Search:
 
     # ------------------------------------------------------------------------------------------ approximations
     def approximate(self) -> None:
-        """Rational approximations of the parts that cancel, about the point where they do."""
-        promising = self.promising(_MOST_PROMISING)
-        whole = (c for c in promising if is_readable(c.form))
-        for candidate in dict.fromkeys((self.best, *promising[:2], *islice(whole, 1))):
-            form = candidate.form
-            for part in self.cancelling(form):
-                for factor, variable, function in list(readings(part))[:_MOST_READINGS]:
-                    for point in _POINTS:
-                        self._try(form, part, factor, Target.about(point, function, variable))
-                        if self.settled:
-                            return
+        """Rational approximations of the parts that cancel, about the point where they do; of several in turn."""
+        done: set[Expr] = set()
+        for _ in range(_MOST_APPROXIMATED):
+            promising = self.promising(_MOST_PROMISING)
+            whole = (c for c in promising if is_readable(c.form))
+            forms = [c.form for c in dict.fromkeys((self.best, *promising[:2], *islice(whole, 1)))]
+            if not any(self.improved_by_one(form) for form in forms if form not in done) or self.settled:
+                break
+            done.update(forms)
 
-    def cancelling(self, form: Expr) -> list[Expr]:
-        """The sums and quotients that err, and the whole."""
-        sample = self.judge.sample
-        nodes = {n: None for t in (FLOAT32, FLOAT64) for n in culprits(form, sample, t, self.failing(form, t))}
-        return [n for n in (*nodes, form) if n.op in ("add", "mul")][:_MOST_CULPRITS]
+    def improved_by_one(self, form: Expr) -> bool:
+        """Whether an approximation of a part of a form gives a better one than all that are known."""
+        best = self.best.key
+        for place in ((part, part, ex.ZERO) for part in cancelling(form, self.judge)):
+            for _ in self.approximations(form, place):
+                if self.settled:
+                    return True
+        for place in cancelling_terms(form, self.judge) if self.best.key == best else ():
+            if any(self.settled or self.best.key < best for _ in self.approximations(form, place)):
+                break
+        return self.best.key < best
 
-    def _try(self, form: Expr, part: Expr, factor: Expr, target: Target) -> None:
-        found = (near(target, interval, factor, part) for interval in self.intervals(form, target))
+    def approximations(self, form: Expr, place: tuple[Expr, Expr, Expr]) -> Iterator[None]:
+        """Try the readings of a part about one point after the other."""
+        for factor, variable, function in readings(place[1])[:_MOST_READINGS]:
+            for point in _POINTS:
+                self._try(form, place, factor, Target.about(point, function, variable))
+                yield
+
+    def _try(self, form: Expr, place: tuple[Expr, Expr, Expr], factor: Expr, target: Target) -> None:
+        """Add the form with some terms of a sum (the sum, these, the other ones) approximated about a point."""
+        node, part, rest = place
+        intervals = intervals_where_it_errs(form, target, self.judge)
+        found = (near(target, interval, factor, part) for interval in intervals)
         inside = next((i for i in found if i is not None), None)
-        self.effort.spend(_APPROXIMATION)
+        self.effort.spend(_APPROXIMATION * bool(intervals))
         if inside is None:
             return
         why = "a rational approximation where everything cancels"
-        result = replaced(form, part, inside)
+        result = replaced(form, node, rest + inside)
         self.add(result, (*self.origin[form], Step("approximation", part, inside, why)), approximate=True)
-
-    def intervals(self, form: Expr, target: Target) -> list[Interval]:
-        """Where a form errs about a point, in what order to try: round and symmetric first; none if it is elsewhere."""
-        distances: list[float] = []
-        for format_, bound in ALLOWED.items():
-            column = self.judge.sample.truth(format_).floats(target.distance)
-            errors = self.judge.measure(form, format_).errors
-            distances += [column[i] for i, e in errors.items() if e > bound]
-        close = [d for d in distances if abs(d) <= _FARTHEST]
-        if not close or min(map(abs, close)) > _NEAREST or 2 * len(close) < len(distances):
-            return []
-        radius = _rounded_up(1.2 * max(map(abs, close)), bits=0)
-        if target.point is None:
-            sides = [s for s in (1, -1) if s * max(close, key=lambda d: s * d) > 0]
-            far = [Interval(*sorted((Fraction(0), side * radius / k))) for k in (2, 8, 16) for side in sides]
-            return [Interval.around(radius), *far] if len(sides) == 2 else far
-        low, high = (_rounded_up(max(0.0, 1.1 * end), bits=3) for end in (-min(close), max(close)))
-        return [Interval.around(radius), Interval.around(radius / 2), Interval(-low, high)]
 
     # ------------------------------------------------------------------------------------------ cost
     def cheapen(self) -> None:
@@ -482,10 +463,3 @@ class _Search:
             if score.nonfinite < narrow.nonfinite or score.ulp <= _USELESS:
                 options.append(replace(candidate, float32=score, cost=WIDE * candidate.cost, wide=True))
         return min(options, key=lambda c: (c.float32.failures, graded(c.float32.ulp), *c.key))
-
-
-def _rounded_up(distance: float, bits: int) -> Fraction:
-    """A distance or a little more, as a number of few bits beside the first."""
-    enough = Fraction(max(distance, 2.0**-30))
-    step = Fraction(2) ** (math.floor(math.log2(enough)) - bits)
-    return math.ceil(enough / step) * step

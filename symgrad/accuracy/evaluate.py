@@ -486,8 +486,8 @@ class Table:
         ]
 
 
-_APART = mp.mpf(2) ** -120  # from a point at which a formula is undefined, in relation to its size
-_WAYS = (1, 3), (-2, -3), (3, -1)  # by which its variables leave it, in turn
+_APART = mp.mpf(2) ** -400  # from a point at which a formula is undefined, in relation to its size: roots tend slowly
+_WAYS = (1, 3), (-2, -3), (3, -1), (-4, 2)  # by which its variables leave it, in turn
 
 
 def _aside(point: Environment, way: Sequence[int]) -> Environment:
@@ -500,8 +500,9 @@ def _aside(point: Environment, way: Sequence[int]) -> Environment:
 
 
 def _common_limit(sides: Sequence[Any]) -> Any:
-    """What all values are nearly; None where they are not."""
-    if not all(map(mp.isfinite, sides)):
+    """What all values are nearly, but for sides that are outside the formula's domain; None where they are not."""
+    sides = [side for side in sides if not mp.isnan(side)]
+    if len(sides) < 2 or not all(map(mp.isfinite, sides)):
         return None
     with mp.workprec(120):
         if all(_agree(side, sides[0]) for side in sides):

@@ -2,7 +2,8 @@
 
 The error of a form at a point is its distance from the true value in ulp of the true value, less what an ulp in each
 input would change (the formula's conditioning, which no implementation can undo): a form without error is backward
-stable. A non-finite result where the truth is finite and representable counts separately and before everything else.
+stable. A non-finite result where the truth is finite and representable counts separately and before everything else,
+unless it is an infinity and a pole lies within that ulp.
 """
 
 from __future__ import annotations
@@ -139,6 +140,14 @@ class Sample:
         return self._tables[target]
 
     @cached_property
+    def content(self) -> str:
+        """What is measured on it depends on: a text that is the same in every process."""
+        rows = [[target.name, *(point.values() for point in points)] for target, points in self.points.items()]
+        points = repr([[own if isinstance(own, str) else [*own] for own in row] for row in rows])
+        names = sorted(s.digest.hex() for s in self.large)
+        return repr(([s.digest.hex() for s in self.symbols], points, self.limits, names))
+
+    @cached_property
     def check(self) -> Check:
         """Compares expressions at some of the points."""
         points = self.points[FLOAT64]
@@ -177,13 +186,14 @@ class _Reference:
     boolean: bool = False
     near: bool = False
     far: bool = False
+    beside_pole: bool = False  # an ulp in each input leads beyond the largest number
 
     def error(self, value: Any, smallest: float) -> float:
-        """Error of a value in ulp, less the conditioning; infinite where a finite truth was missed."""
+        """Error of a value in ulp, less the conditioning; infinite where a finite truth was missed far from poles."""
         if self.boolean:
             return 0.0 if bool(value) == bool(self.high) else math.inf
         if value - value != 0:
-            return math.inf
+            return 0.0 if self.beside_pole and value == value else math.inf
         if -smallest < self.high < smallest > abs(value):
             return 0.0  # below the normal range results may flush to zero
         excess = abs((value - self.high) - self.low) / self.ulp - self.credit
@@ -330,7 +340,16 @@ class Judge:
             far = math.isfinite(self.precision.far_worth)
         own = [(slope, moves[s][index]) for s, slope in truth.slopes.items()]
         credit = self.precision.explained * _moved([(slope, move - ulp) for slope, move in own if move is not None])
-        return _Reference(index, high, low, math.ldexp(1.0, ulp), credit, near=self.sample.near(target)[index], far=far)
+        return _Reference(
+            index,
+            high,
+            low,
+            math.ldexp(1.0, ulp),
+            credit,
+            near=self.sample.near(target)[index],
+            far=far,
+            beside_pole=size + credit * math.ldexp(1.0, ulp) > target.largest,
+        )
 
 
 def _moved(sizes: Sequence[tuple[Any, int]]) -> float:

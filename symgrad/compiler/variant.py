@@ -47,7 +47,7 @@ def compile_variant(program: Program, memory: Memory, may_keep: bool, roots: Roo
     derived_of = [recognised[o.name] for o in spec.outputs if o.grad]
     bench.agree(recognised.values(), derived_of, [program.symbols[t] for t in wanted])
     value_choices = {name: bench.chosen(root) for name, root in recognised.items()}
-    outputs = {name: bench.guarded(bench.settle(root)) for name, root in recognised.items()}
+    outputs = {name: bench.settle(root) for name, root in recognised.items()}
     verified("stabilise", outputs.values())
     forward = frozenset(bench.values)
     gradients, tangents = _gradients_and_tangents(program, bench, formulas, recognised, wanted)
@@ -265,7 +265,7 @@ def _packed_forms(program: Program, bench: Workbench, outputs: Mapping[str, Expr
             found[name] = [outputs[name]]
         elif written is not None:
             form = bench.recognise(written)[0]
-            found[name] = [form, written] if form.is_boolean else [bench.guarded(bench.settle(form)), form, written]
+            found[name] = [form, written] if form.is_boolean else [bench.settle(form), form, written]
     return found
 
 

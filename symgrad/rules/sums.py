@@ -59,8 +59,9 @@ def _vanishes(constants: list[Expr]) -> bool:
         return False
     values = exact(constants, {}, _BITS)
     with mp.workprec(_BITS):
-        left = abs(mp.fsum(values)) / max(map(abs, values)) if all(map(mp.isfinite, values)) else mp.inf
-        return bool(left < mp.mpf(2) ** -(_BITS // 2))
+        return all(map(mp.isfinite, values)) and bool(
+            abs(mp.fsum(values)) <= max(map(abs, values)) * mp.mpf(2) ** -(_BITS // 2)
+        )
 
 
 def _terms(node: Expr) -> tuple[Expr, ...]:

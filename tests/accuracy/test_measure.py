@@ -124,6 +124,16 @@ def test_nan_counts_too() -> None:
     assert judge(formula, [100.0]).score(formula, FLOAT64).nonfinite == 0
 
 
+def test_an_infinity_is_no_error_where_an_ulp_of_the_input_leads_to_a_pole() -> None:
+    """1 / (x + y - 1) at x = 1 - y that is off by much less than an ulp of 1."""
+    formula = 1 / (X + Y - 1)
+    own = Judge(formula, {FLOAT32: [{X: 1.0, Y: FLOAT32.round(1e-30)}, {X: 0.5, Y: 0.25}]})
+    assert own.errors_of([math.inf, -4.0], FLOAT32).score == Score(0, 0.0)
+    assert own.errors_of([-math.inf, -4.0], FLOAT32).score == Score(0, 0.0)
+    assert own.errors_of([math.nan, -4.0], FLOAT32).score.nonfinite == 1
+    assert own.errors_of([math.inf, math.inf], FLOAT32).score.nonfinite == 1
+
+
 def test_a_value_that_overflow_made_wrong_is_as_wrong_as_it_is() -> None:
     formula = X**2 / (1 + X**2)  # x / inf * x
     points = {t: [{X: t.round(1e30)}] for t in (FLOAT32, FLOAT64)}

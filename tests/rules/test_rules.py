@@ -253,6 +253,8 @@ def test_terms_that_are_equal_in_another_spelling_cancel() -> None:
     assert equal_constants(density * ex.sqrt(2 / ex.PI) - 2 * density * ex.sqrt(1 / (2 * ex.PI)) + Y) is Y
     assert equal_constants(density * ex.sqrt(2 / ex.PI) - density * ex.sqrt(1 / (2 * ex.PI))) is None
     assert equal_constants(density * ALPHA - density * ex.PI) is None, "a hyperparameter may have any value"
+    zeros = make("lgamma", ex.num(1)), make("lgamma", ex.num(2))
+    assert equal_constants(density * zeros[0] - density * zeros[1] + Y) is Y
 
 
 def test_the_exponential_of_a_normal_tail_loses_no_digits() -> None:

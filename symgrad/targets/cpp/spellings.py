@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from symgrad.accuracy.widening import NARROW
 from symgrad.ir.expr import Expr
+from symgrad.ops.functions import spelled
 from symgrad.targets.fused.writing import is_structure
 
 __all__ = ["SPELLINGS", "Spelling", "can_spell"]
@@ -25,6 +26,7 @@ def _same(name: str, *, number: bool = True) -> Spelling:
 
 
 SPELLINGS = {
+    **{name: Spelling(text) for name, text in spelled("cpp").items()},
     **{
         name: _same(name)
         for name in (

@@ -89,7 +89,7 @@ def _rows(
     points = judge.sample.points[FLOAT32]
     errors = judge.measure(form, FLOAT32, wide).errors
     doubles = judge.double_errors(form)  # the test computes in float64 at the same points
-    known = (r for r in judge.references(FLOAT32) if not r.boolean and math.isfinite(r.credit * r.ulp))
+    known = (r for r in judge.references(FLOAT32) if not r.boolean and not r.beside_pole)
     beside_roots = frozenset() if wide else _beside_roots(judge, form)
     usable = [
         r
