@@ -145,7 +145,7 @@ class Sample:
         rows = [[target.name, *(point.values() for point in points)] for target, points in self.points.items()]
         points = repr([[own if isinstance(own, str) else [*own] for own in row] for row in rows])
         names = sorted(s.digest.hex() for s in self.large)
-        return repr(([s.digest.hex() for s in self.symbols], points, self.limits, names))
+        return repr(([s.digest.hex() for s in self.symbols], points, self.limits, self.computed, names))
 
     @cached_property
     def check(self) -> Check:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, TypeAlias, TypeVar
 
 from symgrad.accuracy.candidates import Choice
 from symgrad.accuracy.rewrite import Step
+from symgrad.accuracy.widening import without_float64
 from symgrad.compiler.override import Override
 from symgrad.compiler.second import Second
 from symgrad.compiler.workbench import Memory
@@ -110,6 +111,26 @@ class Operation:
     def derivative_body(self) -> Body:
         """`body` for backward and jvp, which often need not ask whether an optional tensor is absent."""
         return _joined(self.body, {absent(t.name): t.name for t in self.program.spec.tensors})
+
+    def in_one_type(self) -> Operation:
+        """The same for frameworks that compute all derivatives in one type: in float64 where one of them needs it."""
+
+        def visit(variant: Variant) -> Variant:
+            if not variant.wide_alone:
+                return variant
+            gradients, tangents = (
+                {key: without_float64(form) for key, form in forms.items()}
+                for forms in (variant.gradients, variant.tangents)
+            )
+            return replace(
+                variant,
+                gradients=gradients,
+                tangents=tangents,
+                wide_slopes=True,
+                wide_alone=frozenset[tuple[str, str]](),
+            )
+
+        return replace(self, body=map_leaves(self.body, visit))
 
     def variants(self) -> list[tuple[tuple[str, ...], Variant]]:
         """All variants with the conditions that lead to them, in order."""

@@ -183,3 +183,12 @@ gradients: {x: "grad_y * exp(-(0.9943258522851727 * abs(2 * x / 255 - 1))**100)"
 """
     ((_, variant),) = compiled_text(text).operation.variants()
     assert variant.in_float64 == ["derivatives"]
+
+
+def test_frameworks_of_one_type_compute_all_derivatives_in_float64_where_one_needs_it() -> None:
+    operation = compiled_text(MIXED).operation
+    ((_, variant),) = operation.in_one_type().variants()
+    assert variant.wide_slopes and not variant.wide_alone
+    assert not {"double", "single"} & ops(*variant.gradients.values(), *variant.tangents.values())
+    plain = compiled_text("\nop: plain\ntensors: {x: }\noutputs: {y: exp(x)}\n").operation
+    assert plain.in_one_type() == plain

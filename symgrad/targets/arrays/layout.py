@@ -39,6 +39,9 @@ class Layout:
     spelling: Spelling
     constants: dict[Expr, str] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        self.operation = self.operation.in_one_type()
+
     @property
     def spec(self) -> Spec:
         return self.operation.program.spec
@@ -120,8 +123,7 @@ class Layout:
         """The function of the runtime file that brings arrays to the dtype of the arithmetic."""
         if self.spec.options.accumulate == "same":
             return "alike"
-        wide = variant.wide_slopes or variant.wide_alone if slopes else variant.wide_values
-        return "widest" if wide else "widen"
+        return "widest" if (variant.wide_slopes if slopes else variant.wide_values) else "widen"
 
     def floats(self, variant: Variant) -> list[str]:
         """The local names of the tensors of floats that a variant reads."""
