@@ -280,7 +280,6 @@ HIGHER = [
     ("gelu_tanh", [(4, 50)], ()),
     ("soft", [(4, 50), (50,)], ()),
     ("distance", [(4, 50), (4, 50)], ()),
-    ("mean_of", [(3, 7, 5)], ()),
     ("entropy", [(5, 70), (5, 70)], ("mean",)),
 ]
 
@@ -293,6 +292,14 @@ def test_forward_mode_and_second_derivatives(paths, interpret, op, shapes, setti
     fused, eager, served = interpret(interpreted.higher, paths[op], tensors, settings, sizes=sizes)
     agree(fused, eager)
     assert served["jvp"] and served["second"]
+
+
+@pytest.mark.parametrize(("op", "shapes"), [("mean_of", [(3, 7, 5)]), ("kept", [(20, 7), (7,)])], ids=str)
+def test_forward_mode_of_sums_over_other_dimensions(paths, interpret, op, shapes):
+    tensors = [torch.rand(s, dtype=torch.float64) for s in shapes]
+    fused, eager, served = interpret(interpreted.higher, paths[op], tensors, (), sizes=SMALL)
+    agree(fused, eager)
+    assert served["jvp"]
 
 
 # ------------------------------------------------------------------------------------------------ choosing
