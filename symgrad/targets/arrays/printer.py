@@ -6,6 +6,7 @@ import ast
 from collections.abc import Callable, Mapping
 from fractions import Fraction
 
+from symgrad.accuracy.widening import DOUBLE, SINGLE
 from symgrad.analysis.integers import is_integer
 from symgrad.ir.expr import COMPARISONS, OO, Expr, split_coefficient
 from symgrad.lower.code import Code, Part, binary, code, constant, fill, keyword, tuple_of
@@ -35,6 +36,10 @@ class Printer(Arithmetic):
         super().__init__(names, constants)
         self._spelling = spelling
         self._functions = {**spelling.functions, **(spelling.differentiated if differentiated else {})}
+
+    def opened(self, form: Expr) -> Expr:
+        """A form of what the framework has words for."""
+        return self._spelling.opened(form)
 
     def shape(self, like: Expr) -> Code:
         """The shape of a value: of the value itself, or of what it broadcasts from."""
@@ -180,5 +185,5 @@ _ARRAY: dict[str, Callable[[Printer, Expr], Code]] = {
     "pow": Printer._pow,
     "clamp": Printer._clamp,
     BOUNDED: lambda printer, node: code("rt.bounded({0})", printer(node.args[0])),
-    **dict.fromkeys(("held", "floated", "boundary"), Printer._inner),
+    **dict.fromkeys(("held", "floated", "boundary", DOUBLE, SINGLE), Printer._inner),
 }

@@ -18,7 +18,8 @@ class Language:
 
     `runner` is the class of the runtime that runs what is in the file, `can_spell` tells whether it has a machine node,
     and `render` writes the passes of a module. `shared` gives what the files of a folder share, by file name. A module
-    knows its passes by all that follows `start`; before it stand lines for tools.
+    knows its passes by all that follows `start`; before it stand lines for tools. `has_parts` says whether its passes
+    may be over parts of a dimension.
     """
 
     name: str
@@ -28,3 +29,4 @@ class Language:
     render: Callable[[Layout, Sequence[Kernel]], str]
     shared: Callable[[], dict[str, str]]
     start: str
+    has_parts: bool = True

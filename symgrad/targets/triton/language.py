@@ -9,4 +9,4 @@ from symgrad.targets.triton.spellings import can_spell
 
 __all__ = ["TRITON"]
 
-TRITON = Language("Triton", "_triton.py", "CudaLibrary", can_spell, render_source, shared_files, '"""')
+TRITON = Language("Triton", "_triton.py", "CudaLibrary", can_spell, render_source, shared_files, '"""', has_parts=False)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from symgrad.accuracy.widening import NARROW
 from symgrad.ir.expr import Expr
+from symgrad.ops.functions import spelled
 from symgrad.targets.fused.writing import is_structure
 
 __all__ = ["SPELLINGS", "Spelling", "can_spell"]
@@ -27,6 +28,7 @@ class Spelling:
 
 
 SPELLINGS = {
+    **{name: Spelling(text, strict=True) for name, text in spelled("triton").items()},
     **{
         name: Spelling(f"libdevice.{name}({{0}})", strict=True)
         for name in (
