@@ -155,6 +155,13 @@ def row_min(x):
 
 
 @triton.jit
+def rescaled(total, before, largest):
+    """Sums of exponentials below one value as those below a larger one; below -inf there was nothing yet."""
+    factor = tl.where(before == largest, 1.0, libdevice.exp(before - largest))
+    return tl.where((before == float("-inf")) & (largest > before), 0.0, total * factor)
+
+
+@triton.jit
 def row_sum(x):
     return tl.sum(x, 1)[:, None]
 

@@ -10,7 +10,7 @@ from symgrad.lower.program import Assign, Do, For, If, Program, Statement
 from symgrad.lower.python import lines
 from symgrad.targets.fused.terms import REDUCTIONS
 
-__all__ = ["Function", "Reduction", "Target", "assigned", "run", "tiles"]
+__all__ = ["Function", "Reduction", "Staged", "Target", "assigned", "rescaling", "run", "tiles"]
 
 
 @dataclass(frozen=True)
@@ -85,6 +85,51 @@ class Target:
             return If(code('{0} == "each"', self.how), (write,))
         parts = self.total, self.out, place, self.name, self.how, each
         return Assign(self.total, code("add({0}, {1}, {2}, {3}, {4}, {5})", *parts))
+
+
+@dataclass(frozen=True)
+class Staged:
+    """A pass over a row: what it reduces, how that is computed for a tile, and what follows for the row."""
+
+    reductions: tuple[Reduction, ...]
+    collected: Program
+    settled: Program
+
+    @property
+    def looped(self) -> Program:
+        """The loop over the tiles of a row, if anything is reduced."""
+        if not self.reductions:
+            return ()
+        loop = tiles((*self.collected, *(r.collect for r in self.reductions)))
+        return (*(r.start for r in self.reductions), loop, *(r.end for r in self.reductions))
+
+
+def rescaling(first: Staged, second: Staged) -> Program:
+    """Two passes in one: sums of exponentials below the largest value so far are those below a larger one, rescaled."""
+    (largest,) = first.reductions
+    before = f"{largest.name}_before"
+    body = (
+        *first.collected,
+        Assign(before, code("{0}", largest.name)),
+        Assign(
+            largest.name,
+            code(f"maximum({{0}}, row_max(kept({{1}}, tile, {_NEUTRAL['row_max']})))", before, largest.term),
+        ),
+        *first.settled,
+        *second.collected,
+        *(
+            Assign(r.partial, code("rescaled({0}, {1}, {2})", r.partial, before, largest.name))
+            for r in second.reductions
+        ),
+        *(r.collect for r in second.reductions),
+    )
+    return (
+        Assign(largest.name, code(f"tl.full((ROWS, 1), {_NEUTRAL['row_max']}, T)")),
+        *(r.start for r in second.reductions),
+        tiles(body),
+        *first.settled,
+        *(r.end for r in second.reductions),
+    )
 
 
 def assigned(names: Sequence[str], value: Code) -> Statement:

@@ -8,11 +8,11 @@ from typing import Any
 
 from symgrad.accuracy.machine import machine
 from symgrad.accuracy.widening import WIDEN, as_before
-from symgrad.ir.expr import Expr
+from symgrad.ir.expr import ZERO, Expr, make
 from symgrad.ir.traversal import topological
 from symgrad.lower.code import Code, code, names_in, source
 from symgrad.lower.naming import Names
-from symgrad.lower.program import Assign, Program, Statement, reads, returned
+from symgrad.lower.program import Assign, If, Program, Statement, reads, returned
 from symgrad.lower.python import lines
 from symgrad.parse.formula import formula
 from symgrad.resources import environment
@@ -26,7 +26,7 @@ from symgrad.targets.fused.writing import name_values
 from symgrad.targets.torch.docs import module_docstring
 from symgrad.targets.torch.layout import Layout
 from symgrad.targets.torch.printer import Printer
-from symgrad.targets.triton.pieces import Function, Reduction, Target, assigned, run, tiles
+from symgrad.targets.triton.pieces import Function, Reduction, Staged, Target, assigned, rescaling, run, tiles
 from symgrad.targets.triton.printer import TritonPrinter
 from symgrad.targets.triton.shared import reserved, shared_names
 
@@ -139,8 +139,7 @@ class _Writer:
         program += (Assign(name, code("read({0}, place, 0, T)", read[name])) for name in of_rows.values())
         program += (Assign(name, code("read_number({0}, place, T)", read[name])) for name in whole.values())
         program += self._picks(roots, dict(zip([o.leaf for o in kernel.operands], sources, strict=True)), known)
-        for number, stage in found:
-            program += self._stage(number, stage, known)
+        program += self._stages(found, known)
         pending = [(t.name, root) for t, root in once if root not in known or root.op == "sym"]  # which read tensors
         program += self._computed("once", "What a pass computes for each row.", pending, known, "place")
         known |= {root: name for name, root in pending}
@@ -225,7 +224,22 @@ class _Writer:
         return self.names.fresh(f"{word}_{arguments[next(iter(node.symbols))]}")
 
     # ------------------------------------------------------------------------------------------ rows
-    def _stage(self, number: int, stage: Stage, known: dict[Expr, str | Code]) -> Program:
+    def _stages(self, found: Sequence[tuple[int, Stage]], known: dict[Expr, str | Code]) -> Program:
+        """The passes over a row; a row that is not held is read once for two of them, where they allow it."""
+        program: list[Statement] = []
+        waiting = list(found)
+        while waiting:
+            number, stage = waiting.pop(0)
+            first = self._stage(number, stage, known)
+            if waiting and _rescales(stage, waiting[0][1]):
+                second = self._stage(*waiting.pop(0), known)
+                apart = (*first.looped, *first.settled, *second.looped)
+                program += [If(code("WHOLE"), apart, rescaling(first, second)), *second.settled]
+            else:
+                program += [*first.looped, *first.settled]
+        return tuple(program)
+
+    def _stage(self, number: int, stage: Stage, known: dict[Expr, str | Code]) -> Staged:
         """A pass over a row; what it reduces and settles is known from then on."""
         reductions = []
         for node in stage.reductions:
@@ -235,18 +249,15 @@ class _Writer:
         doc = "What each element adds to its row."
         collected = self._computed(f"terms_{number}", doc, terms, known, self._place)
         known |= {n: r.name for n, r in zip(stage.reductions, reductions, strict=True)}
-        program: list[Statement] = []
-        if reductions:
-            loop = tiles((*collected, *(r.collect for r in reductions)))
-            program += [*(r.start for r in reductions), loop, *(r.end for r in reductions)]
+        follows: Program = ()
         settled = {node: self.names.for_value(node, known) for node in stage.settled}
         if settled:
             named = [(name, node) for node, name in settled.items()]
             typed = self._local(next(own for n, own in known.items() if _of_row(n)))  # no operand is at hand there
             function = self._function(f"row_{number}", "What follows for the row.", named, known, typed)
-            program.append(assigned([*settled.values()], function.call))
+            follows = (assigned([*settled.values()], function.call),)
             known |= settled
-        return tuple(program)
+        return Staged(tuple(reductions), collected, follows)
 
     def _picks(self, roots: Sequence[Expr], sources: Mapping[Expr, str], known: dict[Expr, str | Code]) -> Program:
         """What whole numbers name in a row: the places, and what the operands have there; known from then on."""
@@ -307,6 +318,20 @@ class _Writer:
         made = Function(f"{self.kernel.name}_{suffix}", doc, tuple(n for n in there if n in read), program)
         self.functions.append(made)
         return made
+
+
+def _rescales(stage: Stage, following: Stage) -> bool:
+    """Whether what follows sums exponentials of what a stage finds the largest of, less that or 0 if it is infinite."""
+    if [n.op for n in stage.reductions] != ["row_max"] or not following.reductions:
+        return False
+    (largest,) = stage.reductions
+    shifts = stage.settled or (largest,)
+    if len(shifts) > 1 or (
+        shifts != (largest,) and not (shifts[0].op == "where" and shifts[0].args[1:] == (largest, ZERO))
+    ):
+        return False
+    (below,) = machine([make("exp", largest.args[0] - shifts[0])])
+    return all(n.op == "row_sum" and n.args[0] is below for n in following.reductions)
 
 
 def _of_row(value: Expr) -> bool:

@@ -13,7 +13,7 @@ import pytest
 import torch
 from devices import on_cuda
 from fused import all_written, imported
-from fused_specs import MEAN_LABELS
+from fused_specs import LABELS, MEAN_LABELS
 from processes import process
 
 pytest.importorskip("triton")
@@ -32,13 +32,17 @@ ELEMENTS = 2**20  # of which a program that sums has several tiles
 @pytest.fixture(scope="module")
 def paths(tmp_path_factory):
     folder = tmp_path_factory.mktemp("machine")
-    return {op: Path(m.__file__) for op, m in all_written([*TEXTS.values()], folder).items()}
+    return {op: Path(m.__file__) for op, m in all_written([*TEXTS.values(), LABELS], folder).items()}
 
 
 @pytest.fixture(scope="module")
-def launched(paths):
+def compiling():
     with process(ptx.start) as call:
-        yield lambda op, dtype, arch: call(examined, paths[op], op, dtype, arch)
+        yield call
+
+
+def faults(passes: list[Examined]) -> list[tuple[str, str, Examined]]:
+    return [(own.name, name, own) for own in passes for name, holds in PROPERTIES.items() if not holds(own)]
 
 
 @dataclass(frozen=True)
@@ -71,7 +75,11 @@ _INSTRUCTION = re.compile(r"^\s*(?:@!?%\w+\s+)?([a-z][\w.:]+)", re.MULTILINE)
 
 def examined(path: Path, op: str, dtype: torch.dtype, arch: int) -> list[Examined]:
     """The passes of forward and backward of an operation."""
-    given = unfilled(parse_spec(TEXTS[op]), ELEMENTS, dtype)
+    return of_arguments(path, op, unfilled(parse_spec(TEXTS[op]), ELEMENTS, dtype), arch)
+
+
+def of_arguments(path: Path, op: str, given: list[object], arch: int) -> list[Examined]:
+    """The passes for these tensors and settings."""
     tensors = [a for a in given if isinstance(a, torch.Tensor)]
     for whole in (t for t in tensors if not t.is_floating_point()):
         whole.zero_()
@@ -82,7 +90,7 @@ def examined(path: Path, op: str, dtype: torch.dtype, arch: int) -> list[Examine
         return interpreted.results(*args, wanted=wanted)
 
     found = ptx.launches(path, [t.detach() for t in tensors], settings, None, call, arch)
-    return [_examined(op, name, launch, dtype.itemsize) for name, launch in found.items()]
+    return [_examined(op, name, launch, tensors[0].element_size()) for name, launch in found.items()]
 
 
 def _examined(op: str, name: str, launch: Launch, item: int) -> Examined:
@@ -133,10 +141,20 @@ CASES = [
     [pytest.param(*case, marks=[] if k < len(TEXTS) else pytest.mark.nightly) for k, case in enumerate(CASES)],
     ids=str,
 )
-def test_the_code_of_every_pass(launched, op, dtype, arch):
-    passes = launched(op, dtype, arch)
+def test_the_code_of_every_pass(compiling, paths, op, dtype, arch):
+    passes = compiling(examined, paths[op], op, dtype, arch)
     assert len(passes) == 2
-    assert not [(own.name, name, own) for own in passes for name, holds in PROPERTIES.items() if not holds(own)]
+    assert not faults(passes)
+
+
+@pytest.mark.parametrize("classes", [32_000, pytest.param(128_256, marks=pytest.mark.nightly)])
+def test_a_cross_entropy_over_many_classes_reads_each_logit_once_and_once_again_for_its_gradient(
+    compiling, paths, classes
+):
+    x, labels = torch.empty(8, classes, requires_grad=True), torch.zeros(8, dtype=torch.int64)
+    passes = compiling(of_arguments, paths["labels"], "labels", [x, labels], 90)
+    assert [own.name for own in passes] == ["forward", "backward"]
+    assert not faults(passes)
 
 
 @on_cuda

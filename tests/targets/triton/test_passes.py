@@ -244,6 +244,17 @@ def test_infinities_nan_and_signed_zeros_are_those_of_the_eager_bodies(both):
         torch.testing.assert_close(fused, eager, equal_nan=True)
 
 
+@pytest.mark.parametrize("op", ["rows", "soft"])
+def test_sums_of_exponentials_are_rescaled_from_tile_to_tile(both, op):
+    inf, nan = float("inf"), float("nan")
+    x = torch.randn(9, 200, dtype=torch.float64).cumsum(1) * torch.linspace(-30, 30, 9)[:, None]
+    x[1, :64], x[2, 64:], x[3], x[4, 100], x[5, 150], x[6, 0], x[7, :150] = -inf, -inf, -inf, inf, nan, inf, -1e300
+    w = [torch.ones(200, dtype=torch.float64)] if op == "soft" else []
+    fused, eager, served = both(op, [x, *w], wanted=(0,), sizes=SMALL)
+    torch.testing.assert_close(fused, eager, equal_nan=True, rtol=1e-12, atol=1e-12)
+    assert served == 2
+
+
 def test_settings_reach_the_pass_in_float64(both):
     x, beta = torch.randn(9, dtype=torch.float64), torch.tensor(0.3, dtype=torch.float64)
     for settings in ((0.1, True, 1.7), (0.2, False, 2.5)):
@@ -269,7 +280,6 @@ HIGHER = [
     ("gelu_tanh", [(4, 50)], ()),
     ("soft", [(4, 50), (50,)], ()),
     ("distance", [(4, 50), (4, 50)], ()),
-    ("mean_of", [(3, 7, 5)], ()),
     ("entropy", [(5, 70), (5, 70)], ("mean",)),
 ]
 
@@ -282,6 +292,14 @@ def test_forward_mode_and_second_derivatives(paths, interpret, op, shapes, setti
     fused, eager, served = interpret(interpreted.higher, paths[op], tensors, settings, sizes=sizes)
     agree(fused, eager)
     assert served["jvp"] and served["second"]
+
+
+@pytest.mark.parametrize(("op", "shapes"), [("mean_of", [(3, 7, 5)]), ("kept", [(20, 7), (7,)])], ids=str)
+def test_forward_mode_of_sums_over_other_dimensions(paths, interpret, op, shapes):
+    tensors = [torch.rand(s, dtype=torch.float64) for s in shapes]
+    fused, eager, served = interpret(interpreted.higher, paths[op], tensors, (), sizes=SMALL)
+    agree(fused, eager)
+    assert served["jvp"]
 
 
 # ------------------------------------------------------------------------------------------------ choosing
