@@ -29,6 +29,7 @@ LAYERS = (
         "accuracy.balls",
         "accuracy.evaluate",
         "accuracy.machine",
+        "accuracy.simulate",
         "accuracy.guards",
         "accuracy.cost",
     ),

@@ -326,6 +326,8 @@ class Workbench:
             )
             for found, flat, choice in chosen
         ]
+        if self._program.spec.options.packed:
+            return  # backward is to read what is packed, however else a value may be written
         agreed = together(members, Worth(self._program.spec.options.fused))
         for (found, flat, _), choice in zip(chosen, agreed, strict=True):
             found[flat] = choice
