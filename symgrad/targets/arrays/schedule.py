@@ -67,6 +67,7 @@ def statements(
     lets = {machine_form(print_.opened(form)): name for form, name in scope.lets.items()}
     conditions = _conditions(roots, targets, frozenset(names))
     chosen = _temporaries(roots, conditions, names, frozenset(kept.keys() - names.keys()))
+
     def assign(node: Expr) -> Statement:
         name = scope.names.for_value(node, names, lets)
         made = Assign(name, code(kept.get(node, "{0}"), print_(node)))
