@@ -13,6 +13,7 @@ import random
 import sys
 import time
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import mpmath as mp
@@ -222,8 +223,12 @@ def densities() -> Iterator[Case]:
         "WignerSemicircle": (A,), "BoundedPareto": (A, B, B + C), "PowerFunction": (A, B, B + C), "LogCauchy": (m, A),
     }  # fmt: skip
     value = sp.Symbol("t", positive=True)
+
+    def density(name: str, arguments: tuple[Any, ...]) -> symgrad.Operation:
+        return symgrad.log_prob(name.lower(), getattr(st, name)("V", *arguments), value)
+
     for name, arguments in parameters.items():
-        yield f"density of {name}", lambda n=name, a=arguments: symgrad.log_prob("case", getattr(st, n)("V", *a), value)
+        yield f"density of {name}", partial(density, name, arguments)
 
 
 def corpus() -> list[Case]:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeAlias
 
 import mpmath as mp
 from flint import arb_mat
@@ -25,7 +25,7 @@ from symgrad.ir.traversal import substitute, topological
 from symgrad.ir.truth import compare, where
 from symgrad.rules.algebra import common_factor
 
-__all__ = ["Interval", "Target", "is_readable", "near", "readings"]
+__all__ = ["Interval", "Target", "groups", "is_readable", "near", "readings"]
 
 _BITS = 700
 _SOLVE = 400
@@ -298,13 +298,57 @@ def readings(node: Expr) -> tuple[tuple[Expr, Expr, Expr], ...]:
 
 
 def _readings(node: Expr) -> Iterator[tuple[Expr, Expr, Expr]]:
-    parts = [p for p in topological(node) if p.tensors and p is not node and not p.is_boolean]
+    for part, place in _variables(node):
+        if part is node or not _may_separate(node, place):
+            continue
+        factor, own = _separated(_read(node, place))
+        if own is not None and not factor.symbols & {V, place[0]}:
+            yield factor, part, own
+
+
+@lru_cache(maxsize=1024)
+def groups(node: Expr) -> tuple[Expr, ...]:
+    """Some terms of a sum, but not all, that have a reading together: factor * function(variable)."""
+    found: dict[Expr, None] = {}
+    for _, place in dict.fromkeys(v for term in node.args for v in _variables(term)):
+        own: dict[Expr, list[Expr]] = {}
+        for term in node.args:
+            if not _may_separate(term, place):
+                continue
+            factor, function = _separated(_read(term, place))
+            if function is not None and not factor.symbols & {V, place[0]}:
+                own.setdefault(ex.split_coefficient(factor)[1], []).append(term)
+        found.update(dict.fromkeys(ex.add(*terms) for terms in own.values() if 1 < len(terms) < len(node.args)))
+    return tuple(found)
+
+
+_Place: TypeAlias = tuple[Expr, int, Expr]  # what is (V / divisor)**exponent, the exponent, the divisor
+
+
+def _variables(node: Expr) -> Iterator[tuple[Expr, _Place]]:
+    """Parts that may be the variable V, and what then stands for V: the part, or a symbol that is a factor of it."""
+    parts = [p for p in topological(node) if p.tensors and not p.is_boolean]
     for part in parts[:_MOST_PARTS]:
-        for symbol_, scale in _linear(part):
-            inner = substitute(node, {symbol_: V * scale, _negated(symbol_): -V * scale})
-            factor, own = _separated(inner)
-            if own is not None and not factor.symbols & {V, symbol_}:
-                yield factor, part, own
+        yield part, (part, 1, ONE)
+        for factor in part.args if part.op == "mul" else ():
+            base, exponent = ex.split_power(factor)
+            if base.op == "sym" and base.tensors and exponent.number in (1, -1):
+                yield part, (base, int(exponent.number), ex.mul(part, ex.power(factor, -1)))
+
+
+def _read(node: Expr, place: _Place) -> Expr:
+    """A formula where a symbol, its negative and its powers are those of (V / divisor)**exponent."""
+    symbol_, exponent, divisor = place
+
+    def scaled(power: Expr) -> Expr:
+        return ex.mul(ex.power(V, power), ex.power(divisor, -power))
+
+    own = scaled(ex.num(exponent))
+    found = {symbol_: own, _negated(symbol_): -own}
+    for power in (n for n in topological(node) if n.op == "pow" and n.args[0] is symbol_):
+        if symbol_ not in power.args[1].symbols:
+            found[power] = scaled(exponent * power.args[1])
+    return substitute(node, found)
 
 
 def _negated(value: Expr) -> Expr:
@@ -312,13 +356,31 @@ def _negated(value: Expr) -> Expr:
     return ex.add(*(-t for t in value.args)) if value.op == "add" else -value
 
 
-def _linear(part: Expr) -> Iterator[tuple[Expr, Expr]]:
-    """What stands for V * scale where `part` is V: the part itself, or a symbol that is a factor of it."""
-    yield part, ONE
-    if part.op == "mul":
-        for factor in part.args:
-            if factor.op == "sym" and factor.tensors:
-                yield factor, ex.power(ex.mul(part, ex.power(factor, -1)), -1)
+def _may_separate(node: Expr, place: _Place) -> bool:
+    """Whether a formula may be a function of a variable times what is free of it: told before anything is rebuilt.
+
+    Not where a factor depends on both, nor where the terms of a sum differ both in what is free of it and in what is
+    not. The symbols of what V is divided by may vanish.
+    """
+    variable, _, divisor = place
+    own, other = 1, 2
+    leaves = variable, _negated(variable)
+    depends = dict.fromkeys(leaves, own)
+    for below in topological(node, leaves=leaves):
+        if below not in depends:
+            found = other if below.op == "sym" and below not in divisor.symbols else 0
+            for argument in below.args:
+                found |= depends[argument]
+            depends[below] = found
+    free: set[frozenset[Expr]] = set()
+    bound: set[frozenset[Expr]] = set()
+    for term in node.args if node.op == "add" else (node,):
+        factors = term.args if term.op == "mul" and term not in leaves else (term,)
+        if any(depends[f] == own | other for f in factors):
+            return False
+        free.add(frozenset(f for f in factors if depends[f] == other))
+        bound.add(frozenset(f for f in factors if depends[f] == own))
+    return len(free) == 1 or len(bound) == 1
 
 
 def _separated(inner: Expr) -> tuple[Expr, Expr | None]:

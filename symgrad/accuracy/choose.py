@@ -8,19 +8,17 @@ mends in float32 is evaluated in float64 ("wide"). Everything is bounded by coun
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from itertools import islice
 
-from symgrad.accuracy.approximate import Interval, Target, is_readable, near, readings
-from symgrad.accuracy.candidates import LENIENT, Candidate, Choice, Effort, graded
-from symgrad.accuracy.cost import cost, total
-from symgrad.accuracy.evaluate import FLOAT32, FLOAT64, Check, Environment, Format
+from symgrad.accuracy.approximate import Target, is_readable, near, readings
+from symgrad.accuracy.cancellation import cancelling, cancelling_terms, erring_places, intervals_where_it_errs
+from symgrad.accuracy.candidates import LENIENT, WIDE, Candidate, Choice, Effort, graded
+from symgrad.accuracy.cost import price, total
+from symgrad.accuracy.evaluate import FLOAT32, FLOAT64, Check, Environment
 from symgrad.accuracy.exponentials import rational_forms
-from symgrad.accuracy.guards import may_need_guard
-from symgrad.accuracy.limits import Limits
-from symgrad.accuracy.localise import culprits, neighbourhood
 from symgrad.accuracy.measure import ALLOWED, Judge, Score
 from symgrad.accuracy.regimes import joined
 from symgrad.accuracy.rewrite import Rewriter, Step, by_operation, rewrite, single_steps
@@ -29,8 +27,8 @@ from symgrad.accuracy.sampling import moderate
 from symgrad.ir import expr as ex
 from symgrad.ir import truth
 from symgrad.ir.expr import Expr
-from symgrad.ir.traversal import substitute, topological
-from symgrad.rules import ALTERNATIVES, CHEAPER, KINKS, RECOGNISE, STABILISE
+from symgrad.ir.traversal import substitute, topological, transform
+from symgrad.rules import ALTERNATIVES, CANCELLED, CHEAPER, KINKS, RECOGNISE, STABILISE
 
 __all__ = ["RESPELLED", "choose", "directed", "recognise"]
 
@@ -42,29 +40,29 @@ _BEAM = 3  # forms that are developed in each round
 _EFFORT = 5000  # nodes times forms tried: bounds the time spent on a large formula
 _LEAST_TRIED, _MOST_TRIED = 24, 250
 _APPROXIMATION = 50_000  # of it for one approximation
-_WIDE = 2.5  # passes over memory that one pass in float64 costs
-_RISK = 3.0  # passes that guarding one function in a branch that may not be taken costs
 _BOUNDED = {"clamped-growth", "rational-in-bounded-exp", "saturated"}  # no identities: compared far outside as well
 _SATURATED = 40  # of a variable: where functions of two exponentials have reached their limits
-_SAFE_RANGE = 2.0**-3  # of the largest number: beyond it a partial result may overflow, and no float64 is given for it
+# No float64 is given for partial results that overflow or vanish where the result is nearly as large or as small.
+_NEAR_THE_ENDS = 2.0**3
 _LARGEST = 800  # operands of a formula beyond which only the directed rules are tried
 _MOST_RESPELLED_POINTS = 40
 _HALF_THE_DIGITS = 2.0**26  # ulp of float64
-_MOST_CULPRITS = 4
-_MOST_FAILING = 6
+_USELESS = 2.0**12  # ulp of float32, which float64 is not given for
 _MOST_JOINED = 16
 _MOST_MEASURED = 6
 _MOST_READINGS = 3
+_MOST_APPROXIMATED = 2  # parts of a form
 _MOST_PROMISING = 16
 _MOST_CHEAPER = 24
 _MOST_CASES = 3  # conditions by which a form is taken apart
 _MOST_SAVINGS = 8  # steps, each of which saves something
 _MOST_WIDE = 4
 _MOST_SHOWN = 12
-_FARTHEST, _NEAREST = 3.0, 0.02  # of the points that err about a point of cancellation
+_MOST_CHEAP = 6
 _POINTS = (Fraction(0), Fraction(1), Fraction(-1), None)  # None is infinity
 
 _DIRECTED = (*RECOGNISE, *KINKS, *STABILISE)
+_CANCELLED_FIRST = (*CANCELLED, *_DIRECTED)
 _ALTERNATIVES = by_operation(ALTERNATIVES)
 _CHEAPER = by_operation(CHEAPER)
 
@@ -87,6 +85,7 @@ def choose(
     may_widen: bool = True,
     may_be_infinite: bool = True,
     effort: Effort | None = None,
+    other: Expr | None = None,
 ) -> Choice:
     """The best form of `formula` that the rules reach, measured by `judge` and as its precision wants it.
 
@@ -94,17 +93,9 @@ def choose(
 
     With `may_be_infinite` it keeps the limits of the formula at infinite variables, too, where that is cheap.
     `within` simplifies a form by what is known of its variables. `effort` is what this search may spend.
+    `other` is another spelling to begin with: of a derivative, that of the form that was chosen for the value.
     """
-    return _Search(formula, judge, within, effort or Effort()).choice(may_widen, may_be_infinite)
-
-
-def _price(form: Expr) -> float:
-    """The cost of a form with the guards that its branches may need."""
-    risky: set[tuple[Expr, Expr]] = set()
-    for node in topological(form):
-        if node.op == "where" and not node.args[0].is_static:
-            risky.update((n, node.args[0]) for b in node.args[1:] for n in topological(b) if may_need_guard(n))
-    return cost(form) + _RISK * len(risky)
+    return _Search(formula, judge, within, effort or Effort()).choice(may_widen, may_be_infinite, other)
 
 
 def _operands(formula: Expr) -> int:
@@ -127,16 +118,23 @@ class _Search:
         self.direct = Rewriter(_DIRECTED)
         self._equal: dict[Expr, bool] = {formula: True}
 
-    def choice(self, may_widen: bool, may_be_infinite: bool) -> Choice:
+    def choice(self, may_widen: bool, may_be_infinite: bool, other: Expr | None = None) -> Choice:
         """Search until accurate, from the cheap measures to the dear ones."""
         pick = self.narrow_or_wide if may_widen and self.precision.widens else self.cheapest
         self.measure(self.formula)
         form, steps = directed(self.formula, self.judge.check)
         self.add(form, steps)
+        has_cases = other is not None and any(n.op == "where" for n in topological(other))
+        if other is not None and not has_cases:
+            self.add_other(other)
         if _operands(self.formula) <= _LARGEST:
+            self.cancel()
             self.exponentials(form, steps)
             self.saturate(form, steps)
             self.refine(self.take_apart, self.develop, self.join, self.approximate, self.join)
+        if other is not None and has_cases and not self.settled:  # dear, and seldom needed
+            self.add_other(other)
+            self.refine(self.join)
         chosen = pick()
         if self.is_hopeless(chosen) and self.respell():
             if self.is_hopeless(pick()):
@@ -144,7 +142,22 @@ class _Search:
             chosen = pick()
         if may_be_infinite and _operands(chosen.form) <= _LARGEST:
             chosen = self.with_limits(chosen)
-        return Choice(self.formula, chosen, self.shown(chosen), self.origin[chosen.form])
+        return Choice(self.formula, chosen, self.shown(chosen), self.origin[chosen.form], self.cheap(chosen))
+
+    def cheap(self, chosen: Candidate) -> tuple[tuple[Expr, tuple[Step, ...]], ...]:
+        """The cheapest forms beside the chosen one that may be as good, and the steps to them."""
+        failures = chosen.float32.failures + chosen.float64.failures
+        near = (c for c in self.measured.values() if c.form is not chosen.form and c.form in self.origin)
+        good = (c for c in near if c.float32.failures + c.float64.failures <= failures or chosen.wide)
+        found = (c.form for c in sorted(good, key=lambda c: c.price) if self.equal(c.form))
+        return tuple((form, self.origin[form]) for form in islice(found, _MOST_CHEAP))
+
+    def add_other(self, other: Expr) -> None:
+        """Measure another spelling of the formula, with and without what divisors cancel."""
+        first = Step("derivative-of-form", self.formula, other, "the derivative of the form of the value")
+        for rules in (_CANCELLED_FIRST, _DIRECTED):
+            form, steps = rewrite(other, rules, self.judge.check)
+            self.add(form, (first, *steps))
 
     def refine(self, *measures: Callable[[], None]) -> None:
         """Take measures until the best form is accurate, and make it cheaper."""
@@ -156,14 +169,14 @@ class _Search:
 
     def with_limits(self, chosen: Candidate) -> Candidate:
         """The candidate with an infinity inside bounded, where it else misses what the formula tends to."""
-        form = Limits(self.formula, self.judge.sample.points[FLOAT64]).kept(chosen.form)
+        form = self.judge.limits.kept(chosen.form)
         if form is chosen.form:
             return chosen
         why = "infinity over infinity where there is a limit"
         self.origin[form] = (*self.origin[chosen.form], Step("finite", chosen.form, form, why))
         scores = self.judge.score(form, FLOAT32, wide=chosen.wide), self.judge.score(form, FLOAT64)
-        price = _price(form) * (_WIDE if chosen.wide else 1)
-        return Candidate(form, *scores, price, chosen.wide, self.precision.far_worth)
+        own = price(form) * (WIDE if chosen.wide else 1)
+        return Candidate(form, *scores, own, chosen.wide, self.precision.far_worth)
 
     @property
     def best(self) -> Candidate:
@@ -216,7 +229,7 @@ class _Search:
         if form not in self.measured:
             self.effort.spend(_operands(form) * sum(map(len, self.judge.sample.points.values())))
             scores = self.judge.score(form, FLOAT32), self.judge.score(form, FLOAT64)
-            self.measured[form] = Candidate(form, *scores, _price(form), far_worth=self.precision.far_worth)
+            self.measured[form] = Candidate(form, *scores, price(form), far_worth=self.precision.far_worth)
         return self.measured[form]
 
     def add(self, form: Expr, steps: tuple[Step, ...], approximate: bool = False) -> None:
@@ -226,7 +239,7 @@ class _Search:
         """
         if form not in self.measured and form not in self.rejected:
             best = self.best
-            if best.accurate and _price(form) >= best.price:
+            if best.accurate and price(form) >= best.price:
                 return
             self.measure(form)
             self.origin[form] = steps
@@ -241,6 +254,29 @@ class _Search:
                 check = self.judge.sample.thorough_check
             self._equal[form] = check(self.formula, form)
         return self._equal[form]
+
+    def cancel(self) -> None:
+        """The formula without terms that cancel at every point, however differently they are written."""
+
+        def visit(node: Expr) -> Expr:
+            return ex.add(*self.remaining(node.args)) if node.op == "add" and not node.is_static else node
+
+        form = transform(self.formula, visit)
+        if form is not self.formula:
+            settled, steps = self.direct(form)
+            self.add(settled, (Step("cancelled", self.formula, form, "terms of equal size cancel"), *steps))
+
+    def remaining(self, terms: Sequence[Expr]) -> list[Expr]:
+        """The terms of a sum but for pairs that are the negative of each other."""
+        left: dict[tuple[float, ...], Expr] = {}
+        for term in terms:
+            column = tuple(self.judge.sample.truth(FLOAT64).floats(term))
+            opposite = tuple(-value for value in column)
+            if opposite in left and any(column):
+                del left[opposite]
+            else:
+                left[(*column, len(left)) if column in left or math.nan in column else column] = term
+        return list(left.values())
 
     # ------------------------------------------------------------------------------------------ one exponential
     def exponentials(self, form: Expr, steps: tuple[Step, ...]) -> None:
@@ -324,23 +360,10 @@ class _Search:
 
     def neighbours(self, candidate: Candidate, most: int) -> None:
         """Measure the forms one alternative away from a form, followed by the directed rules."""
-        places = self.places(candidate.form)
+        places = erring_places(candidate.form, self.judge)
         for form, step in single_steps(candidate.form, _ALTERNATIVES, places)[:most]:
             settled, steps = self.direct(form)
             self.add(settled, (*self.origin[candidate.form], step, *steps))
-
-    def places(self, form: Expr) -> frozenset[Expr]:
-        """Where the form errs, in the format in which it does, and what is next to it."""
-        nodes: list[Expr] = []
-        for target in (FLOAT32, FLOAT64):
-            nodes += culprits(form, self.judge.sample, target, self.failing(form, target))[:_MOST_CULPRITS]
-        return neighbourhood(form, nodes)
-
-    def failing(self, form: Expr, target: Format) -> list[int]:
-        """The points at which a form is the worst."""
-        errors = self.judge.measure(form, target).errors
-        worst = sorted((i for i, e in errors.items() if e > ALLOWED[FLOAT32]), key=lambda i: -errors[i])
-        return sorted(worst[:: max(1, len(worst) // _MOST_FAILING)])
 
     # ------------------------------------------------------------------------------------------ two forms in one
     def join(self) -> None:
@@ -361,51 +384,47 @@ class _Search:
 
     # ------------------------------------------------------------------------------------------ approximations
     def approximate(self) -> None:
-        """Rational approximations of the parts that cancel, about the point where they do."""
-        promising = self.promising(_MOST_PROMISING)
-        whole = (c for c in promising if is_readable(c.form))
-        for candidate in dict.fromkeys((self.best, *promising[:2], *islice(whole, 1))):
-            form = candidate.form
-            for part in self.cancelling(form):
-                for factor, variable, function in list(readings(part))[:_MOST_READINGS]:
-                    for point in _POINTS:
-                        self._try(form, part, factor, Target.about(point, function, variable))
-                        if self.settled:
-                            return
+        """Rational approximations of the parts that cancel, about the point where they do; of several in turn."""
+        done: set[Expr] = set()
+        for _ in range(_MOST_APPROXIMATED):
+            promising = self.promising(_MOST_PROMISING)
+            whole = (c for c in promising if is_readable(c.form))
+            forms = [c.form for c in dict.fromkeys((self.best, *promising[:2], *islice(whole, 1)))]
+            if not any(self.improved_by_one(form) for form in forms if form not in done) or self.settled:
+                break
+            done.update(forms)
 
-    def cancelling(self, form: Expr) -> list[Expr]:
-        """The sums and quotients that err, and the whole."""
-        sample = self.judge.sample
-        nodes = {n: None for t in (FLOAT32, FLOAT64) for n in culprits(form, sample, t, self.failing(form, t))}
-        return [n for n in (*nodes, form) if n.op in ("add", "mul")][:_MOST_CULPRITS]
+    def improved_by_one(self, form: Expr) -> bool:
+        """Whether an approximation of a part of a form gives a better one than all that are known."""
+        best = self.best.key
+        for place in ((part, part, ex.ZERO) for part in cancelling(form, self.judge)):
+            for _ in self.approximations(form, place):
+                if self.settled:
+                    return True
+        for place in cancelling_terms(form, self.judge) if self.best.key == best else ():
+            if any(self.settled or self.best.key < best for _ in self.approximations(form, place)):
+                break
+        return self.best.key < best
 
-    def _try(self, form: Expr, part: Expr, factor: Expr, target: Target) -> None:
-        found = (near(target, interval, factor, part) for interval in self.intervals(form, target))
+    def approximations(self, form: Expr, place: tuple[Expr, Expr, Expr]) -> Iterator[None]:
+        """Try the readings of a part about one point after the other."""
+        for factor, variable, function in readings(place[1])[:_MOST_READINGS]:
+            for point in _POINTS:
+                self._try(form, place, factor, Target.about(point, function, variable))
+                yield
+
+    def _try(self, form: Expr, place: tuple[Expr, Expr, Expr], factor: Expr, target: Target) -> None:
+        """Add the form with some terms of a sum (the sum, these, the other ones) approximated about a point."""
+        node, part, rest = place
+        intervals = intervals_where_it_errs(form, target, self.judge)
+        found = (near(target, interval, factor, part) for interval in intervals)
         inside = next((i for i in found if i is not None), None)
-        self.effort.spend(_APPROXIMATION)
+        self.effort.spend(_APPROXIMATION * bool(intervals))
         if inside is None:
             return
         why = "a rational approximation where everything cancels"
-        result = replaced(form, part, inside)
+        result = replaced(form, node, rest + inside)
         self.add(result, (*self.origin[form], Step("approximation", part, inside, why)), approximate=True)
-
-    def intervals(self, form: Expr, target: Target) -> list[Interval]:
-        """Where a form errs about a point, in what order to try: round and symmetric first; none if it is elsewhere."""
-        distances: list[float] = []
-        for format_, bound in ALLOWED.items():
-            column = self.judge.sample.truth(format_).floats(target.distance)
-            errors = self.judge.measure(form, format_).errors
-            distances += [column[i] for i, e in errors.items() if e > bound]
-        close = [d for d in distances if abs(d) <= _FARTHEST]
-        if not close or min(map(abs, close)) > _NEAREST or 2 * len(close) < len(distances):
-            return []
-        radius = _rounded_up(1.2 * max(map(abs, close)), bits=0)
-        if target.point is None:
-            sides = [s for s in (1, -1) if s * max(close, key=lambda d: s * d) > 0]
-            far = [Interval(*sorted((Fraction(0), side * radius / k))) for k in (2, 8, 16) for side in sides]
-            return [Interval.around(radius), *far] if len(sides) == 2 else far
-        low, high = (_rounded_up(max(0.0, 1.1 * end), bits=3) for end in (-min(close), max(close)))
-        return [Interval.around(radius), Interval.around(radius / 2), Interval(-low, high)]
 
     # ------------------------------------------------------------------------------------------ cost
     def cheapen(self) -> None:
@@ -415,7 +434,7 @@ class _Search:
             for form, step in single_steps(best.form, _CHEAPER)[:_MOST_CHEAPER]:
                 settled, steps = self.direct(form)
                 settled = self.within(settled)
-                if _price(settled) < best.cost:
+                if price(settled) < best.cost:
                     self.add(settled, (*self.origin[best.form], step, *steps))
             if self.best is best:
                 break
@@ -435,17 +454,12 @@ class _Search:
     def narrow_or_wide(self) -> Candidate:
         """The best form, in float64 where float32 is not accurate enough."""
         best = self.cheapest()
-        if self.judge.score(best.form, FLOAT32, range_=_SAFE_RANGE) <= Score(0, self.precision.acceptable):
+        narrow = self.judge.score(best.form, FLOAT32, safe=_NEAR_THE_ENDS)
+        if narrow <= Score(0, self.precision.acceptable):
             return best
         options = [best]
         for candidate in self.leading(_MOST_WIDE):
             score = self.judge.score(candidate.form, FLOAT32, wide=True)
-            options.append(replace(candidate, float32=score, cost=_WIDE * candidate.cost, wide=True))
+            if score.nonfinite < narrow.nonfinite or score.ulp <= _USELESS:
+                options.append(replace(candidate, float32=score, cost=WIDE * candidate.cost, wide=True))
         return min(options, key=lambda c: (c.float32.failures, graded(c.float32.ulp), *c.key))
-
-
-def _rounded_up(distance: float, bits: int) -> Fraction:
-    """A distance or a little more, as a number of few bits beside the first."""
-    enough = Fraction(max(distance, 2.0**-30))
-    step = Fraction(2) ** (math.floor(math.log2(enough)) - bits)
-    return math.ceil(enough / step) * step

@@ -10,10 +10,10 @@ from symgrad.analysis.signs import positive, same_sign
 from symgrad.ir import expr as ex
 from symgrad.ir import truth
 from symgrad.ir.expr import COMPARISONS, FALSE, MINUS_ONE, ONE, OO, TRUE, ZERO, Expr, make
-from symgrad.ir.traversal import rebuild, topological
+from symgrad.ir.traversal import rebuild, substitute, topological
 from symgrad.spec.interval import Interval
 
-__all__ = ["within_domains"]
+__all__ = ["within_branches", "within_domains"]
 
 
 def within_domains(root: Expr, domains: Mapping[Expr, Interval]) -> Expr:
@@ -29,6 +29,27 @@ def within_domains(root: Expr, domains: Mapping[Expr, Interval]) -> Expr:
     return mapped[root]
 
 
+def within_branches(root: Expr) -> Expr:
+    """`root` with choices that are numbers in the branch they stand in: where(c, 0, x * where(c, y, 2)) as
+    where(c, 0, 2 * x).
+
+    Derivatives are made of such choices. Where they stand, arithmetic may lead from 0 to no number.
+    """
+    mapped: dict[Expr, Expr] = {}
+    for node in topological(root):
+        args = [mapped[a] for a in node.args]
+        if node.op == "where" and not node.is_static:
+            args[1:] = [_in_branch(a, args[0], way) for way, a in enumerate(args[1:], start=1)]
+        mapped[node] = rebuild(node, args)
+    return mapped[root]
+
+
+def _in_branch(branch: Expr, condition: Expr, way: int) -> Expr:
+    own = [n for n in topological(branch) if n.op == "where" and n.args[0] is condition]
+    numbers = {n: n.args[way] for n in own if n.args[way].number is not None}
+    return substitute(branch, numbers) if numbers else branch
+
+
 def _decided(node: Expr, domains: Mapping[Expr, Interval]) -> Expr:
     if not node.args:
         return node
@@ -38,7 +59,7 @@ def _decided(node: Expr, domains: Mapping[Expr, Interval]) -> Expr:
         node = truth.compare(node.op, same_sign(node.args[0], domains), ZERO)
     if node.op == "abs" and positive(node.args[0], domains):
         return node.args[0]
-    if node.op in COMPARISONS and node.args[1] is ZERO and _is_length(node.args[0], domains):
+    if node.op in COMPARISONS and node.args[1] is ZERO and _is_positive(node.args[0], domains):
         return TRUE if node.op in ("ne", "gt", "ge") else FALSE
     if node.op in COMPARISONS and node.args[1].number is not None:
         return _compared(node, domains)
@@ -52,9 +73,11 @@ def _decided(node: Expr, domains: Mapping[Expr, Interval]) -> Expr:
     return node
 
 
-def _is_length(value: Expr, domains: Mapping[Expr, Interval]) -> bool:
-    """Whether a value is a length that cannot be 0, for one of its sides is not."""
-    return value.op == "hypot" and any(positive(side, domains) for side in value.args)
+def _is_positive(value: Expr, domains: Mapping[Expr, Interval]) -> bool:
+    """Whether a value cannot be 0: a positive quotient, or a length of which one side is not 0."""
+    if value.op == "hypot":
+        return any(positive(side, domains) for side in value.args)
+    return value.op in ("mul", "pow") and positive(value, domains)
 
 
 # For a positive and for a negative variable; None stands for its size.

@@ -28,7 +28,8 @@ class Variant:
     `outputs` are the forms that forward computes. `gradients` and `tangents` hold, for each output and tensor, the
     contribution of that output's cotangent to that tensor's gradient, and of that tensor's tangent to that output's;
     `partials` the derivatives themselves, where an output is pointwise in a tensor.
-    `wide_values` and `wide_slopes` say what is evaluated in float64 for smaller inputs.
+    `wide_values` and `wide_slopes` say what is evaluated in float64 for smaller inputs; `wide_alone` are
+    the derivatives that are so beside others, by output and tensor.
     """
 
     formulas: Mapping[str, Expr]
@@ -43,6 +44,7 @@ class Variant:
     partials: Mapping[tuple[str, str], Expr]
     slope_choices: Mapping[tuple[str, str], Choice]
     recognitions: Mapping[str, tuple[Step, ...]] = field(default_factory=dict)
+    wide_alone: frozenset[tuple[str, str]] = frozenset()
     second: Second = field(default_factory=Second)  # for fused passes
     lets: Mapping[Expr, str] = field(default_factory=dict)  # the spec's names of intermediates, by form
     stand_ins: Mapping[Any, Mapping[Expr, Expr]] = field(default_factory=dict)  # in a choice, and what they stand for
@@ -52,6 +54,16 @@ class Variant:
         """The tensors that are read; an optional one that is not among them may be absent."""
         given = [*self.formulas.values(), *(o.gradient for o in self.overrides.values())]
         return frozenset[Expr]().union(*(form.tensors for form in given))
+
+    def is_wide(self, output: str, tensor: str) -> bool:
+        """Whether a derivative is evaluated in float64 for smaller inputs."""
+        return self.wide_slopes or (output, tensor) in self.wide_alone
+
+    @cached_property
+    def in_float64(self) -> list[str]:
+        """What is evaluated in float64 for smaller inputs, in words."""
+        alone = [f"d{y}/d{x}" for y, x in sorted(self.wide_alone)]
+        return ["value"] * self.wide_values + ["derivatives"] * self.wide_slopes + alone
 
     def gradients_of(self, tensor: str) -> list[Expr]:
         """The contributions of the cotangents to a tensor's gradient, or what the spec gives instead."""
@@ -66,7 +78,7 @@ class Variant:
             and self.overrides == {t: o for t, o in other.overrides.items() if t != tensor}
             and [s.source for s in self.plan.base] == [s.source for s in other.plan.base]
             and [s.value for s in self.plan.extras] == [s.value for s in other.plan.extras]
-            and self.wide_slopes == other.wide_slopes
+            and (self.wide_slopes, self.wide_alone) == (other.wide_slopes, other.wide_alone)
         )
 
     def _from_saved(self, derivatives: Mapping[tuple[str, str], Expr], without: str = "") -> dict[Any, Expr]:

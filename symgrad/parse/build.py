@@ -44,11 +44,12 @@ CONSTANTS: Mapping[str, Expr] = {
     **{name: ex.const(name) for name in ("EulerGamma", "GoldenRatio", "Catalan")},
 }  # fmt: skip
 _ELSEWHERE = {"inf": "oo", "infinity": "oo", "π": "pi", "true": "True", "false": "False"}  # names of other languages
-# What SymPy has by these names, and no formula.
+# What SymPy has by these names, and formulas have not.
 NO_NUMBERS: Mapping[str, str] = {
     "I": "SymPy's is the imaginary unit, and formulas are real",
     "zoo": "SymPy's is what a division by zero gives",
     "nan": "SymPy's is no number",
+    "TribonacciConstant": "SymPy's is (1 + (19 - 3*sqrt(33))**(1/3) + (19 + 3*sqrt(33))**(1/3))/3",
 }
 _SINGLETONS: Mapping[str, Expr] = {
     "Zero": ZERO, "One": ONE, "NegativeOne": MINUS_ONE, "Half": ex.HALF, "Pi": ex.PI, "Exp1": ex.E, "Infinity": ex.OO,

@@ -57,8 +57,9 @@ def free_symbols(expressions: Iterable[sympy.Basic]) -> dict[Any, str]:
 
 
 def _twins(name: str, first: Any, second: Any) -> str:
-    told = " and ".join(f"Symbol({str(s)!r}{_assumed(s)})" for s in (first, second))
-    return f"two symbols of the name {name!r} with different assumptions: {told}; use one of them everywhere"
+    one, other = (f"{type(s).__name__}({str(s)!r}{_assumed(s)})" for s in (first, second))
+    why = "that SymPy tells apart" if _assumed(first) == _assumed(second) else "with different assumptions"
+    return f"two symbols of the name {name!r} {why}: {one} and {other}; use one of them everywhere"
 
 
 def _assumed(item: Any) -> str:

@@ -26,6 +26,7 @@ from symgrad.testing.samples import (
     expected,
     forward_ad,
     gradients,
+    has_values,
     leaves,
     listed,
     present,
@@ -213,7 +214,9 @@ def sums_in_half_precision(subject: Subject, device: str) -> Iterator[str]:
         shapes[i] = ()
         x = draw(subject, tuple(shapes), torch.float16, device)
         found = gradients(subject, bound(subject.call, settings), x)[1]
-        exact = expected(subject, settings, _cast(x, torch.float64))[1]
+        outputs, exact = expected(subject, settings, _cast(x, torch.float64))
+        if not has_values(outputs):  # rounded to half precision, arguments may meet where the formula has none
+            continue
         for name, one, other in zip(gradient_names(subject, present(x, subject.places)), found, exact, strict=True):
             lost = ~one.isfinite() & (1.1 * other).half().isfinite()
             if lost.any():
@@ -345,7 +348,9 @@ def layouts(subject: Subject, device: str) -> Iterator[str]:
         want = expected(subject, subject.settings[0], x)
         names = [*subject.outputs, *gradient_names(subject, present(x, subject.places))]
         got = [t.detach() for t in (*outputs, *found)][: len(want[0]) + len(want[1])]
-        yield from differences(names, got, [*want[0], *want[1]], case=f"of {name} tensors", subject=subject)
+        every = len(got) if has_values(want[0]) else len(want[0])  # expanded ones may leave the formula's domain
+        pairs = names[:every], got[:every], [*want[0], *want[1]][:every]
+        yield from differences(*pairs, case=f"of {name} tensors", subject=subject)
 
 
 @check(on_devices=False)

@@ -25,6 +25,7 @@ __all__ = [
     "expected",
     "forward_ad",
     "gradients",
+    "has_values",
     "leaves",
     "listed",
     "present",
@@ -342,6 +343,11 @@ def expected(
             for index in g.isnan().nonzero().tolist()[:_MOST_QUOTIENTS]:
                 g[tuple(index)] = _quotient(scalar(subject, function), doubles, place, tuple(index))
     return outputs, found
+
+
+def has_values(outputs: Sequence[Tensor]) -> bool:
+    """Whether the formula has a value at every element: only then are its gradients a reference."""
+    return not any(bool(y.isnan().any()) for y in outputs if y.is_floating_point())
 
 
 def _quotient(function: Callable[..., Tensor], tensors: Sequence[Any], place: int, index: tuple[int, ...]) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import product
 from typing import Any
 
@@ -30,6 +30,9 @@ from symgrad.testing.samples import (
 )
 
 _FEW = 4  # ulp, for the elementary functions of torch, which are not correctly rounded
+# By how much arguments are moved to see rounding errors: by an ulp or two; and, for functions that are flat there, by
+# what is still far less than the tolerance. Several, for one neighbour may err by chance as much.
+_NUDGES = ((1.0, (4, -6)), (0.5, (0.25, -0.25, 0.4, -0.4)))
 _SIZES = (7, 8, 9, 15, 17, 31, 33, 513, 1025)
 
 
@@ -122,9 +125,11 @@ def _compared(
     names = [*subject.outputs, *gradient_names(subject, places)]
     found = list(differences(names, [*outputs, *got], [*values, *want], **options))
     if found and tolerance:  # perhaps the composite's digits are lost, and others beside the point
-        beside = expected(subject, settings, [_beside(t) for t in tensors], wanted)
-        pairs = zip([*outputs, *got], [*values, *want], [*beside[0], *beside[1]], strict=True)
-        found = list(differences(names, [*outputs, *got], [_unless_noise(*p) for p in pairs], **options))
+        nudges = [(power, times) for power, several in _NUDGES for times in several]
+        nudged = (expected(subject, settings, [_nudged(t, *n) for t in tensors], wanted) for n in nudges)
+        besides = zip(*([*own, *theirs] for own, theirs in nudged), strict=True)
+        triples = zip([*outputs, *got], [*values, *want], besides, strict=True)
+        found = list(differences(names, [*outputs, *got], [_unless_noise(*t) for t in triples], **options))
     yield from found
 
 
@@ -132,15 +137,17 @@ def _double(t: Any) -> Any:
     return t.double() if isinstance(t, Tensor) and t.is_floating_point() else t
 
 
-def _beside(t: Any) -> Any:
-    return t * (1 + 4 * torch.finfo(t.dtype).eps) if isinstance(t, Tensor) and t.is_floating_point() else t
+def _nudged(t: Any, power: float, times: float) -> Any:
+    is_float = isinstance(t, Tensor) and t.is_floating_point()
+    return t * (1 + times * torch.finfo(t.dtype).eps ** power) if is_float else t
 
 
-def _unless_noise(own: Tensor, composite: Tensor, beside: Tensor) -> Tensor:
+def _unless_noise(own: Tensor, composite: Tensor, besides: Sequence[Tensor]) -> Tensor:
     """The composite's elements, but for those that a few ulp of its arguments move as much as they differ."""
-    if not own.is_floating_point() or not own.shape == composite.shape == beside.shape:
+    if not own.is_floating_point() or any(not own.shape == composite.shape == b.shape for b in besides):
         return composite
-    return torch.where((own - composite).abs() <= 4 * (beside - composite).abs(), own, composite)
+    moved = torch.stack([(b - composite).abs() for b in besides]).amax(0)
+    return torch.where((own - composite).abs() <= 4 * moved, own, composite)
 
 
 def _nearer(own: Tensor, composite: Tensor, exact: Tensor) -> Tensor:

@@ -45,8 +45,13 @@ def output_name(formula: object) -> str:
 def spec_of_mapping(mapping: Mapping[str, Any]) -> Spec:
     """The spec that a mapping of the keys of a YAML spec writes. Raises SpecError."""
     op = str(mapping.get("op", "formula"))
-    reader = _Reader(f"<{op}>", {str(k): v for k, v in mapping.items() if v is not None})
-    return parse_spec(yaml_text(reader.plain()), f"<{op}>")
+    path = f"<{op}>"
+    try:
+        plain = _Reader(path, {str(k): v for k, v in mapping.items() if v is not None}).plain()
+    except RecursionError:  # of SymPy's own
+        message = "an expression is nested deeper than SymPy can read it; name parts of it under 'let'"
+        raise SpecError([Mistake(path, Location(1, 1), "", message)]) from None
+    return parse_spec(yaml_text(plain), path)
 
 
 class _Reader:
@@ -109,6 +114,14 @@ class _Reader:
         return found
 
     def _without_tensors(self) -> SpecError:
+        from symgrad.parse.faults import FormulaError
+        from symgrad.parse.text import read
+
+        for (key, name), formula in self._texts.items():
+            try:
+                read(formula)
+            except FormulaError as error:
+                return self._fail(f"{key}.{name}", error.faults[0].message)
         text = "; ".join(self._texts.values())
         advice = ", which is what srepr prints; give the expression itself" if "Symbol('" in text else ""
         return self._fail(

@@ -8,7 +8,7 @@ import mpmath as mp
 import pytest
 from random_expressions import ALPHA, X, Y
 
-from symgrad.accuracy.approximate import Interval, Target, V, approximation, is_readable, near, readings
+from symgrad.accuracy.approximate import Interval, Target, V, approximation, groups, is_readable, near, readings
 from symgrad.accuracy.evaluate import FLOAT32, FLOAT64, exact
 from symgrad.accuracy.measure import Judge
 from symgrad.ir import expr as ex
@@ -178,6 +178,19 @@ def test_readings_are_the_node_again() -> None:
     assert any(v is X * ALPHA for _, v, _ in readings((1 - f("cos", X * ALPHA)) / X))
     assert any(factor is X for factor, _, _ in readings(X * f("sin", Y) - X * Y))
     assert any(v in (X - Y, Y - X) for _, v, _ in readings(f("expm1", Y - X) / (X - Y)))
+
+
+def test_groups_are_terms_with_a_reading_together() -> None:
+    """In log(x)/expm1(y*log(x)) - 1/y the variable is y*log(x), of which y is a divisor, and log(x) a common factor."""
+    logarithm = f("log", X)
+    two = logarithm / f("expm1", Y * logarithm) - 1 / Y
+    assert two in groups(two + ALPHA * logarithm)
+    (reading,) = ((v, own) for factor, v, own in readings(two) if factor is logarithm)
+    assert reading == (Y * logarithm, 1 / f("expm1", V) - 1 / V)
+    square = X**2 / Y
+    cancelling = f("log1p", square) - square / (1 + square)
+    assert cancelling in groups(cancelling + X)
+    assert groups(f("sin", X) + f("exp", X)) == (), "all of a sum is read as it is"
 
 
 def test_a_product_that_can_only_be_read_as_itself_is_not_readable() -> None:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import pytest
+import torch
 from compiled import compiled_text
 from hypothesis import given, settings
 from random_expressions import TENSORS, X, Y, expressions
 
+import symgrad
+from symgrad.accuracy.candidates import Choice
 from symgrad.accuracy.evaluate import FLOAT32, FLOAT64, Check
+from symgrad.compiler.compile import compile_operation
 from symgrad.compiler.workbench import Memory, Slope, Workbench, hyperparameter_values, isolate
 from symgrad.ir import expr as ex
 from symgrad.ir import truth
@@ -47,6 +51,53 @@ def test_a_region_is_measured_once() -> None:
     slope = workbench.slope_form(make("exp", X) * Y)
     assert workbench.slope_form(make("exp", X) * Y) is slope
     assert len(workbench.slopes) == 1
+
+
+HILL = """
+op: hill
+tensors: {x: {domain: "(0, oo)"}, k: {domain: "(0, oo)"}, n: {domain: "(0, oo)"}}
+outputs: {y: x**n / (k**n + x**n)}
+"""
+SOFT_POWER = """
+op: soft_power
+tensors: {a: {domain: "(0, oo)"}, b: , x: {domain: "(0, oo)"}}
+outputs: {y: log(a * x**b + 1)}
+"""
+
+
+def slopes(text: str) -> dict[str, Choice]:
+    """The choices of the partials by the name of the tensor."""
+    (variant,) = (v for _, v in compile_operation(parse_formulas(parse_spec(text))).variants())
+    return {tensor: choice for (_, tensor), choice in variant.slope_choices.items()}
+
+
+def test_partials_may_be_those_of_the_form_that_was_chosen_for_the_value() -> None:
+    """The powers overflow, the sigmoid of a logarithm does not, and neither do its derivatives."""
+    chosen = slopes(HILL)["k"]
+    assert chosen.steps[0].rule == "derivative-of-form"
+    assert "sigmoid" in {n.op for n in topological(chosen.chosen.form)}
+    assert not chosen.chosen.wide and not chosen.chosen.float32.nonfinite
+
+
+def test_a_derivative_of_a_form_with_cases_is_not_taken_where_one_without_is_as_good() -> None:
+    assert "where" not in {n.op for n in topological(slopes(SOFT_POWER)["a"].chosen.form)}
+
+
+@pytest.mark.parametrize("share", [0.5, 2.0])
+def test_a_derivative_has_its_limit_where_a_probability_is_one(share: float) -> None:
+    """The logarithm of a softmax is 0 there, in float32, and its power with a negative exponent a pole."""
+    focal = symgrad.load("""
+op: focal
+tensors: {x: {shape: [N, C]}, t: {shape: [N], dtype: int}}
+hyperparameters: {g: {type: float, default: 2.0, domain: "[0, oo)"}}
+let: {lp: "gather(log_softmax(x, dim=-1), 1, t[:, None])[:, 0]"}
+outputs: {loss: "mean(-(1 - exp(lp))**g * lp)"}
+""")
+    x = torch.tensor([[200.0, 0.0], [1.0, 2.0]], requires_grad=True)
+    focal.focal(x, torch.tensor([0, 1]), share).backward()
+    assert x.grad is not None
+    assert x.grad.isfinite().all()
+    assert not x.grad[0].any()
 
 
 def test_variants_share_what_was_chosen_and_what_may_be_spent() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import mpmath as mp
@@ -9,9 +10,14 @@ import pytest
 import sympy as sp
 
 from benchmarks import sympy_corpus
-from benchmarks.sympy_corpus import X, corpus, judge
+from benchmarks.sympy_corpus import X, corpus, densities, judge
+from symgrad import Operation
 from symgrad.accuracy.evaluate import exact
+from symgrad.compiler.compile import compile_operation
 from symgrad.ir.expr import Expr
+from symgrad.parse import parse_formulas
+from symgrad.targets.torch.figures import decided, pointwise_choices
+from symgrad.targets.torch.layout import Layout
 
 CASES = corpus()
 SAMPLE = CASES[3::8][:25]
@@ -35,3 +41,17 @@ def test_the_judge_sees_a_wrong_value(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not judge("right", sp.sin(X) + 2)
     monkeypatch.setattr(sympy_corpus, "exact", off)
     assert "the value at" in judge("wrong", sp.sin(X) + 2)
+
+
+_HARD = {"FDistribution", "ExGaussian"}  # where terms of two variables cancel twice
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize(("name", "density"), [case for case in densities() if case[0].split()[-1] not in _HARD])
+def test_log_densities_and_their_derivatives_are_within_4_ulp(name: str, density: Callable[[], Operation]) -> None:
+    layout = Layout(compile_operation(parse_formulas(density().spec)))
+    for _, variant in decided(layout):
+        for output, tensor, choice, _ in pointwise_choices(variant):
+            score = choice.chosen.float32
+            assert score.nonfinite == 0, (output, tensor)
+            assert score.ulp <= 4, (output, tensor)

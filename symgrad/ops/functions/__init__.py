@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import reduce
+from itertools import zip_longest
 
 from symgrad.ir.expr import OO, ZERO, Expr, Scalar, as_expr, make
 from symgrad.ops.functions import (
@@ -59,8 +60,13 @@ def call(name: str, *args: Scalar) -> Expr:
 
 
 def extremum(name: str, values: Sequence[Expr]) -> Expr:
-    """The `maximum` or `minimum` of some values."""
-    return reduce(lambda a, b: call(name, a, b), sorted(values, key=lambda value: value.is_static))
+    """The `maximum` or `minimum` of values: of pairs, then of those, so that each passes few others; numbers last."""
+    tensors = [value for value in values if not value.is_static]
+    while len(tensors) > 1:
+        pairs = zip_longest(tensors[::2], tensors[1::2])
+        tensors = [a if b is None else call(name, a, b) for a, b in pairs]
+    numbers = [value for value in values if value.is_static]
+    return reduce(lambda a, b: call(name, a, b), [*tensors, *numbers])
 
 
 def extremum_with_zero(name: str, value: Expr) -> Expr:

@@ -197,7 +197,7 @@ def one_hot(index: Expr, size: Expr) -> Expr:
 
 
 _PICKED: dict[str, Any] = {"integer": frozenset({1}), "places": _size_along(0)}
-_PICKS: dict[str, Any] = {"linear": True, "whole": True, "exact": True, "saves": "p", **_PICKED}
+_PICKS: dict[str, Any] = {"linear": True, "whole": True, "same": True, "exact": True, "saves": "p", **_PICKED}
 _ADDS: dict[str, Any] = {"jvp": _again, "linear": True, "integer": frozenset({1}), "whole": True, "cost": 3.0}
 
 ROWS = (

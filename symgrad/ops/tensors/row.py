@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from symgrad.ir.expr import Expr, make
 from symgrad.ir.traversal import topological, transform
+from symgrad.spec.interval import Interval
 
 if TYPE_CHECKING:
     from symgrad.ops.tensors.extent import Dim, Extent
@@ -76,6 +77,7 @@ class TensorOp:
         whole: whether it makes integers of integers.
         same: whether of one number, in whatever shape, it is that number again.
         fixes: other numbers of which it is that number again.
+        within: an interval that its results are in, whatever its operands are.
         exact: whether it only moves elements and rounds nothing; what costs nothing does neither.
         rounds_inside: whether torch rounds intermediate values in half precision, on some device.
         view: whether its result may share the memory of its first operand.
@@ -112,6 +114,7 @@ class TensorOp:
     whole: bool = False
     same: bool = False
     fixes: tuple[Expr, ...] = ()
+    within: Interval | None = None
     exact: bool = False
     rounds_inside: bool = False
     view: bool = False
@@ -146,6 +149,15 @@ def data_arguments(node: Expr) -> tuple[Expr, ...]:
     """The arguments of a node whose data it reads."""
     skip = shape_only(node)
     return tuple(a for k, a in enumerate(node.args) if k not in skip) if skip else node.args
+
+
+def interval(node: Expr) -> Interval | None:
+    """What the results of a tensor operation lie within, whatever its operands are; None where that is everything."""
+    row = TENSOR_OPS.get(node.op)
+    while row is not None and row.within is None and row.same:
+        node = data_arguments(node)[0]
+        row = TENSOR_OPS.get(node.op)
+    return None if row is None else row.within
 
 
 def typed_arguments(node: Expr) -> tuple[Expr, ...]:

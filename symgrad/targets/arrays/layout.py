@@ -120,7 +120,8 @@ class Layout:
         """The function of the runtime file that brings arrays to the dtype of the arithmetic."""
         if self.spec.options.accumulate == "same":
             return "alike"
-        return "widest" if (variant.wide_slopes if slopes else variant.wide_values) else "widen"
+        wide = variant.wide_slopes or variant.wide_alone if slopes else variant.wide_values
+        return "widest" if wide else "widen"
 
     def floats(self, variant: Variant) -> list[str]:
         """The local names of the tensors of floats that a variant reads."""

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Callable, Mapping
 from fractions import Fraction
 
+from symgrad.accuracy.widening import DOUBLE, SINGLE
 from symgrad.analysis.integers import is_integer
 from symgrad.ir.expr import COMPARISONS, OO, Expr, split_coefficient
 from symgrad.lower.code import Code, Part, binary, code, constant, fill, keyword, tuple_of
@@ -184,5 +185,5 @@ _ARRAY: dict[str, Callable[[Printer, Expr], Code]] = {
     "pow": Printer._pow,
     "clamp": Printer._clamp,
     BOUNDED: lambda printer, node: code("rt.bounded({0})", printer(node.args[0])),
-    **dict.fromkeys(("held", "floated", "boundary"), Printer._inner),
+    **dict.fromkeys(("held", "floated", "boundary", DOUBLE, SINGLE), Printer._inner),
 }

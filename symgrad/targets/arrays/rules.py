@@ -174,7 +174,7 @@ def is_light(layout: Layout, variant: Variant, cut: Sequence[Expr]) -> bool:
             value = value.args[0]
         return value in kept
 
-    if variant.wide_slopes or layout.spec.options.accumulate == "same":
+    if variant.wide_slopes or variant.wide_alone or layout.spec.options.accumulate == "same":
         return False
     for node in topological(*(form for _, _, form in layout.tangent_terms(variant))):
         if node.is_differential:

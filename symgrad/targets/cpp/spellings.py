@@ -52,6 +52,8 @@ SPELLINGS = {
     "reciprocal": Spelling("reciprocal({0})"),
     "widen": Spelling("widen({0})", "{0}"),
     **{narrow: Spelling(f"{name}({{0}})") for narrow, name in NARROW.items()},
+    "double": Spelling("InDouble({0})", "{0}"),
+    "single": Spelling("V({0})", "{0}"),
     "row_reciprocal": Spelling("1 / {0}"),
     "row_value": Spelling("{0}"),
     "row_sum": Spelling(""),

@@ -45,7 +45,7 @@ def figures(layout: Layout) -> list[Figure]:
     found: list[Figure] = []
     for decisions, variant in decided(layout):
         for output, tensor, choice, form in pointwise_choices(variant):
-            wide = variant.wide_slopes if tensor else variant.wide_values  # one that is makes all of them
+            wide = variant.is_wide(output, tensor) if tensor else variant.wide_values  # one that is makes all of them
             rows, ulps = _rows(layout, bench, choice, form, variant, decisions, wide)
             if rows:
                 quantity = f"d{output}/d{tensor}" if tensor else output
@@ -89,7 +89,7 @@ def _rows(
     points = judge.sample.points[FLOAT32]
     errors = judge.measure(form, FLOAT32, wide).errors
     doubles = judge.double_errors(form)  # the test computes in float64 at the same points
-    known = (r for r in judge.references(FLOAT32) if not r.boolean and math.isfinite(r.credit * r.ulp))
+    known = (r for r in judge.references(FLOAT32) if not r.boolean and not r.beside_pole)
     beside_roots = frozenset() if wide else _beside_roots(judge, form)
     usable = [
         r

@@ -33,16 +33,19 @@ SPELLINGS = {
         name: Spelling(f"libdevice.{name}({{0}})", strict=True)
         for name in (
             *("exp", "expm1", "log", "log1p", "log2", "log10", "sin", "cos", "tan", "asin", "acos", "atan"),
-            *("sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "erfc", "erfinv", "lgamma"),
+            *("sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "erfc", "erfcx", "erfinv", "lgamma"),
         )
     },
     **{
         name: Spelling(f"{name}({{0}})", strict=True)
-        for name in ("sigmoid", "sinc", "relu", "sign", "finite", "reciprocal")
+        for name in ("sigmoid", "log_ndtr", "sinc", "relu", "sign", "finite", "reciprocal")
     },
     **{name: Spelling(f"tl.{name}({{0}})", strict=True) for name in ("abs", "floor", "ceil")},
-    **{name: Spelling(f"libdevice.{name}({{0}}, {{1}})", strict=True) for name in ("atan2", "hypot")},
-    **{name: Spelling(f"{name}({{0}}, {{1}})", strict=True) for name in ("logaddexp", "xlogy", "xlog1py", "heaviside")},
+    **{name: Spelling(f"libdevice.{name}({{0}}, {{1}})", strict=True) for name in ("atan2", "hypot", "fmod")},
+    **{
+        name: Spelling(f"{name}({{0}}, {{1}})", strict=True)
+        for name in ("logaddexp", "xlogy", "xlog1py", "heaviside", "remainder")
+    },
     "round": Spelling("libdevice.rint({0})", strict=True),
     "maximum": Spelling("maximum({0}, {1})"),
     "minimum": Spelling("minimum({0}, {1})"),
@@ -56,6 +59,8 @@ SPELLINGS = {
     "row_sum": Spelling(""),
     "row_max": Spelling(""),
     "row_min": Spelling(""),
+    "row_place": Spelling(""),
+    "row_at": Spelling(""),
 }
 
 

@@ -11,12 +11,13 @@ import mpmath as mp
 import pytest
 import torch
 from compiled import compiled_text
+from effort import at_most
 from torch.nn import functional
 
 from symgrad.accuracy.evaluate import exact
 from symgrad.differentiate.modes import partials as derivatives
 from symgrad.ir.expr import COMPARISONS, Expr, make, num, symbol
-from symgrad.ops.functions import BY_AUTOGRAD, FUNCTIONS, SPELLINGS, Function, call
+from symgrad.ops.functions import BY_AUTOGRAD, FUNCTIONS, SPELLINGS, Function, call, extremum
 from symgrad.targets.torch.runtime import _runtime, _special
 
 ROWS = [row for row in FUNCTIONS.values() if row.meaning is not None and row not in BY_AUTOGRAD.values()]
@@ -218,6 +219,21 @@ def test_beside_a_number_that_is_none_both_operands_of_an_extremum_have_the_grad
     torch.testing.assert_close(found, right)
 
 
+@pytest.mark.parametrize("name", ["maximum", "minimum"])
+def test_an_extremum_of_many_is_one_of_pairs_and_its_derivatives_do_not_double_with_each(name: str) -> None:
+    values = [symbol(f"v{k}") for k in range(16)]
+    whole = extremum(name, [num(1), *values])
+    assert depth(whole) == 5, "four rounds of pairs, and the number last"
+    assert whole.args[1] is num(1)
+    assert extremum(name, values[:3]) is make(name, make(name, *values[:2]), values[2])
+    with at_most(calls=200_000):
+        derivatives(whole, values)
+
+
+def depth(node: Expr) -> int:
+    return 1 + max(map(depth, node.args)) if node.args else 0
+
+
 @pytest.mark.parametrize(
     ("formula", "twin"),
     [("max(x, 0)", "relu(x)"), ("min(max(0, x), c)", "where(x > 0, where(x < c, x, c), 0)")],
@@ -244,3 +260,32 @@ def test_second_derivatives_of_a_beta_function_are_numbers_on_all_sides(name: st
     slopes = torch.autograd.grad(op.function(x, y).sum(), (x, y), create_graph=True)
     second = torch.autograd.grad(sum(s.sum() for s in slopes), (x, y))
     assert all(t.isfinite().all() for t in (*slopes, *second))
+
+
+def test_a_beta_function_is_smooth_where_its_arguments_are_equal() -> None:
+    """Extrema of the two shared their slopes there: beside a number the gradient was 0."""
+    op = compiled_text("{op: f, tensors: {x: }, outputs: {z: 'beta(0.5, 0.5 + x)'}, options: {kernels: none}}")
+    x = torch.tensor([0.0], dtype=torch.float64, requires_grad=True)
+    (slope,) = torch.autograd.grad(op.function(x), x, create_graph=True)
+    half, one = (torch.tensor(v, dtype=torch.float64) for v in (0.5, 1.0))
+    inner = torch.digamma(half) - torch.digamma(one)
+    curvature = inner**2 + torch.polygamma(1, half) - torch.polygamma(1, one)
+    torch.testing.assert_close(slope, torch.pi * inner[None])
+    torch.testing.assert_close(torch.autograd.grad(slope, x)[0], torch.pi * curvature[None])
+
+
+@pytest.mark.parametrize(
+    ("formula", "points"),
+    [("gamma(x)", [1, 2, 3.5, -0.5]), ("binomial(x, 0.3)", [0, 1, 60, -0.3]), ("binomial(x, 2.5 * x)", [1.3, 0])],
+)
+def test_derivatives_of_gamma_functions_are_numbers_wherever_a_branch_that_is_not_read_has_none(
+    formula: str, points: list[float]
+) -> None:
+    """Reflected, the whole numbers are poles, and what of gamma functions overflows the inverse of a beta does not."""
+    op = compiled_text(f"{{op: f, tensors: {{x: }}, outputs: {{z: '{formula}'}}, options: {{kernels: none}}}}")
+    for function in (op.function, op.composite):
+        x = torch.tensor(points, requires_grad=True)
+        (slope,) = torch.autograd.grad(function(x).sum(), x, create_graph=True)
+        (second,) = torch.autograd.grad(slope.sum(), x)
+        assert slope.isfinite().all()
+        assert second.isfinite().all()

@@ -12,6 +12,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from devices import on_cuda
 from fused import agree, all_written, imported
 from fused_specs import (
     BELL,
@@ -20,8 +21,11 @@ from fused_specs import (
     ENTROPY,
     GATE,
     HEADS,
+    KEPT,
+    LAST,
     LAYER,
     LOSS,
+    MEAN,
     NORM,
     ROWS,
     SCORED,
@@ -73,6 +77,9 @@ TEXTS = (
     SOFT,
     ENTROPY,
     DISTANCE,
+    MEAN,
+    KEPT,
+    LAST,
 )
 
 
@@ -129,6 +136,12 @@ CASES = [
     ("gelu_tanh", [(4, 50)]),
     ("heads", [(2, 3, 40), (3, 1), (1, 1, 40)]),
     ("heads", [(2, 3, 100), (3, 1), (1, 1, 100)]),
+    ("mean_of", [(2, 70, 33)]),
+    ("kept", [(100, 40), (40,)]),
+    ("last", [(3, 40, 50)]),
+    ("mean_of", [(2, 70, 1)]),
+    ("mean_of", [(1, 7, 100)]),
+    ("last", [(2, 1, 100)]),
 ]
 
 
@@ -256,6 +269,7 @@ HIGHER = [
     ("gelu_tanh", [(4, 50)], ()),
     ("soft", [(4, 50), (50,)], ()),
     ("distance", [(4, 50), (4, 50)], ()),
+    ("mean_of", [(3, 7, 5)], ()),
     ("entropy", [(5, 70), (5, 70)], ("mean",)),
 ]
 
@@ -339,7 +353,7 @@ def test_passes_are_turned_off_by_the_environment(paths, monkeypatch):
     assert not module._kernels.walks
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+@on_cuda
 @pytest.mark.parametrize(("op", "shapes"), CASES, ids=str)
 def test_results_on_a_device_agree_and_are_the_same_bits_again(paths, op, shapes):
     module = imported(paths[op])
@@ -354,3 +368,19 @@ def test_results_on_a_device_agree_and_are_the_same_bits_again(paths, op, shapes
         assert all(map(torch.equal, found[0], found[2]))
         assert kernels.on and sum(map(bool, kernels.walks.values())) == 2
         kernels.forget()
+
+
+@on_cuda
+@pytest.mark.parametrize(("op", "shapes", "settings"), HIGHER, ids=str)
+def test_forward_mode_and_second_derivatives_on_a_device(paths, op, shapes, settings):
+    module = imported(paths[op])
+    kernels, function = module._kernels.elsewhere, getattr(module, op)
+    tensors = [(0.5 + torch.rand(s, dtype=torch.float64)).cuda() for s in shapes]
+    places = range(len(tensors))
+    found = []
+    for on in (True, False):
+        kernels.on = on
+        tangents = interpreted.tangents(function, tensors, settings, places)
+        found.append([*tangents, *interpreted.second(function, tensors, settings, places)])
+    agree(*found)
+    assert kernels.walks and all(kernels.walks.values())

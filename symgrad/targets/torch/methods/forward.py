@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from symgrad.analysis.integers import is_whole_tensor
 from symgrad.compiler.operation import Variant
 from symgrad.ir.expr import Expr, make
 from symgrad.ir.traversal import topological
@@ -121,10 +122,12 @@ class Forward(Common):
         missing = shape_sources(formula) - shape_sources(form)
         spread = form.op == "expand" and not is_number(form.args[0])
         if missing and all(s.op == "sym" for s in missing):
-            local = {names[s] for s in shape_sources(formula)}
+            local = {names[s] for s in shape_sources(formula) if s.op == "sym"}
             value = code("rt.broadcast({0}, {1})", value, [t for t in self.layout.tensors if t in local])
         else:
-            if form.op in ("expand", "where"):
+            if is_whole_tensor(form.args[0] if spread else form) and not is_whole_tensor(formula):
+                value = code("{0}.to({1})", value, printed(promoted(formula), names))  # the floats dropped out
+            elif form.op in ("expand", "where"):
                 value = cast(value, formula, names)
             if spread or form.is_static or any(map(self._is_shared, _ways(form))):
                 value = code("{0}.clone()", value)

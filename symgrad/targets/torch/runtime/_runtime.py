@@ -258,6 +258,11 @@ def _made_of(values: Any, given: list[Tensor], floats: tuple[tuple[int, ...], ..
     return result_dtype(*given, *made)
 
 
+def double(value: Tensor) -> Tensor:
+    """Return the numbers as float64; mps has none."""
+    return value if value.device.type == "mps" else value.double()
+
+
 def alike(least: torch.dtype, *values: Any) -> Any:
     """Return floating tensors in one dtype, ``least`` or wider: products want equal ones."""
     dtypes = {t.dtype for t in values if t is not None}
@@ -275,9 +280,10 @@ def narrow(value: Tensor, dtype: torch.dtype | None) -> Tensor:
 
 
 def broadcast(value: Any, *beside: Tensor) -> Tensor:
-    """Return a new tensor of the value, in the shape and dtype that the tensors broadcast to."""
-    shape = _broadcast_shapes(*[t.shape for t in beside])
-    dtype = result_dtype(*beside)
+    """Return a new tensor of the value, in the shape and dtype that it and the tensors broadcast to."""
+    of = (*beside, value) if isinstance(value, Tensor) else beside
+    shape = _broadcast_shapes(*[t.shape for t in of])
+    dtype = result_dtype(*of)
     if not dtype.is_floating_point:
         dtype = torch.get_default_dtype()
     if not isinstance(value, Tensor):

@@ -1,0 +1,83 @@
+"""The checks of values hold a Function to the truth, not to the rounding errors of its composite."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from symgrad.testing import CHECKS, Input, Subject
+from symgrad.testing.checks import run
+
+
+class Versine(torch.autograd.Function):
+    """(1 - cos(x)) / x**2 without cancellation; `SCALE` breaks its gradient."""
+
+    SCALE = 1.0
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        ctx.save_for_backward(x)
+        return 2 * (torch.sin(x / 2) / x) ** 2
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Tensor:
+        (x,) = ctx.saved_tensors
+        series = -x / 12 * (1 - x**2 / 15 * (1 - x**2 * 3 / 112))
+        exact = (x * torch.sin(x) - 4 * torch.sin(x / 2) ** 2) / x**3
+        return Versine.SCALE * grad * torch.where(x.abs() < 0.01, series, exact)
+
+
+def cancelling(x: Tensor) -> Tensor:
+    return (1 - torch.cos(x)) / x**2
+
+
+def distance(x: Tensor, y: Tensor) -> Tensor:
+    """It has values where both rows are within the unit ball, and where neither is; a gradient by autograd anywhere."""
+    return torch.acosh(1 + (x - y).square().sum(-1) / ((1 - x.square().sum(-1)) * (1 - y.square().sum(-1))))
+
+
+class Distance(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, y: Tensor) -> Tensor:
+        ctx.save_for_backward(x, y)
+        return distance(x, y)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Any:
+        with torch.enable_grad():
+            x, y = (t.detach().requires_grad_() for t in ctx.saved_tensors)
+            d = distance(x, y)
+            grads = torch.autograd.grad(d, (x, y), grad)
+        return tuple(torch.where(d.isnan().unsqueeze(-1), torch.nan, g) for g in grads)
+
+
+def sentences(check: str, call: Any, composite: Any, *inputs: Input, **facts: Any) -> list[str]:
+    given: Any = {"numbers": None, "residuals": None, "rounded_once": (False, False), **facts}
+    return [f.sentence for f in run(CHECKS[check], Subject("own", call, composite, inputs, **given))]
+
+
+def test_lost_digits_of_the_composite_are_not_held_against_a_function() -> None:
+    assert not sentences("sizes", Versine.apply, cancelling, Input("x", low=-1, high=1))
+
+
+def test_a_wrong_gradient_is_found_beside_a_composite_that_loses_digits() -> None:
+    Versine.SCALE = 1.0001
+    try:
+        assert sentences("sizes", Versine.apply, cancelling, Input("x", low=-1, high=1))
+    finally:
+        Versine.SCALE = 1.0
+
+
+def test_gradients_are_not_compared_where_the_formula_has_no_value() -> None:
+    rows = (((40, 3), (40, 3)),)
+    assert not sentences(
+        "layouts",
+        Distance.apply,
+        distance,
+        Input("x", low=-3, high=3),
+        Input("y", low=-3, high=3),
+        shapes=rows,
+        pointwise=False,
+    )
