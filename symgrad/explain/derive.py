@@ -51,6 +51,7 @@ def derivation(operation: Operation, missing: Sequence[str] = (), *, prove: bool
         notes=(
             *_unread(operation.program),
             *_unguarded(operation.program),
+            *_overflowing(operation.program),
             *_native(operation.program),
             *_wide(variants),
             *_notes(subjects),
@@ -163,6 +164,16 @@ def _unguarded(program: Program) -> Iterator[str]:
     for name, texts in compared.items():
         shown = ", ".join(map(repr, texts))
         yield f"{name!r} is compared with {shown} and may be any other text, too; declare its `choices`"
+
+
+def _overflowing(program: Program) -> Iterator[str]:
+    """Logarithms of weighted sums of exponentials, of which only those without weights are the stable operation."""
+    for node in topological(*program.outputs.values()):
+        total = node.args[0] if node.op == "log" else node
+        total = total.args[0] if total.op == "unsqueeze" else total
+        weighted = total.op in ("sum", "mean") and total.args[0].op == "mul"
+        if node.op == "log" and weighted and any(factor.op == "exp" for factor in total.args[0].args):
+            yield f"{formula(node)}: the exponentials overflow; write logsumexp(a + log(w)) for weights w above 0"
 
 
 def _native(program: Program) -> Iterator[str]:

@@ -72,13 +72,14 @@ class Builder:
     """Builds the expression of one formula, and notes everything that is wrong with it.
 
     ``sources`` are the values whose shapes have been broadcast so far: tensors and results of tensor operations,
-    also those that cancel out.
+    also those that cancel out. ``calls`` are the names of functions with the place of the first call of each.
     """
 
     def __init__(self, syntax: Syntax, scope: Scope) -> None:
         self.syntax = syntax
         self.scope = scope
         self.sources: set[Expr] = set()
+        self.calls: dict[str, int] = {}
         self._faults: list[Fault] = []
         self._depth = 0
         self.casting = False  # inside of a cast to the dtype of a tensor
@@ -204,7 +205,8 @@ class Builder:
                 found = enumerate(calls.parts(self, called, call))
                 return {str(k): Bound(self.settled(node, part), frozenset({part})) for k, part in found}
             name = called and calls.operation_with_fields(called, call)
-            if name:
+            if called and name:
+                self.calls.setdefault(called, self.syntax.offset(call.func))
                 return calls.results(self, name, call)
         return None
 

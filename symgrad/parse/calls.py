@@ -114,6 +114,7 @@ def called(builder: Builder, node: ast.Call) -> str:
         builder.fail(node.func, f"functions are called by their plain name; write {node.func.attr}(...)")
     if name is None:
         builder.fail(node, "only functions can be called, by their name")
+    builder.calls.setdefault(name, builder.syntax.offset(node.func))
     return name
 
 

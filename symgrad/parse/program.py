@@ -48,6 +48,7 @@ class Program:
             cancels out of it.
         gradients: overrides by tensor, in terms of the symbols and of `cotangents`.
         cotangents: for each output that is differentiated, the symbol `grad_<output>`.
+        calls: the functions that are called, by the names that the spec has for them, and where each is called first.
     """
 
     spec: Spec
@@ -56,6 +57,7 @@ class Program:
     outputs: Mapping[str, Expr]
     gradients: Mapping[str, Expr]
     cotangents: Mapping[str, Expr]
+    calls: Mapping[str, tuple[Formula, int]]
 
     @property
     def given(self) -> list[Expr]:
@@ -121,6 +123,7 @@ class _Parser:
     spec: Spec
     divided: Divider = field(default_factory=Divider)
     mistakes: list[Mistake] = field(default_factory=list)
+    calls: dict[str, tuple[Formula, int]] = field(default_factory=dict)
 
     def program(self) -> Program:
         """Parse the formulas from top to bottom, each in a scope of what it may use."""
@@ -137,7 +140,13 @@ class _Parser:
         cotangents = {o.name: cotangent(o.name, shaped[o.name]) for o in spec.outputs if o.grad}
         gradients = self._gradients(scope, outputs, cotangents)
         program = Program(
-            _with_places(spec, _known(shaped).values()), symbols, lets, _known(shaped), _known(gradients), cotangents
+            _with_places(spec, _known(shaped).values()),
+            symbols,
+            lets,
+            _known(shaped),
+            _known(gradients),
+            cotangents,
+            self.calls,
         )
         self._check_branches(program)
         self._check_absence(program)
@@ -285,7 +294,10 @@ class _Parser:
         if len(self.mistakes) >= _MAX_MISTAKES:
             return Bound()
         try:
-            return _parse(formula.text, scope)
+            builder = Builder(read(formula.text), scope)
+            bound = builder.result()
+            self.calls = {name: (formula, offset) for name, offset in builder.calls.items()} | self.calls
+            return bound
         except FormulaError as error:
             for fault in error.faults:
                 self.mistakes.append(self.spec.mistake(formula, fault.offset, fault.message))

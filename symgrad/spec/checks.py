@@ -48,6 +48,7 @@ _DECLARING = {
     "outputs": "an output",
 }
 _MOST_OPTIONAL = 5
+_MOST_TENSORS = 128
 _DOCUMENTATION = ("summary", "reference", "doc")
 
 
@@ -60,6 +61,8 @@ def build_spec(read: Read, source: SourceText, report: Report) -> Spec:
     hyperparameters = _each(make_hyperparameter, read, "hyperparameters", report)
     if len([t for t in tensors.values() if t is not None and t.default is not None]) > _MOST_OPTIONAL:
         report.at_value(("tensors",), f"at most {_MOST_OPTIONAL} tensors have a default: each doubles the ways through")
+    if len(tensors) > _MOST_TENSORS:
+        report.at_key(("tensors",), f"at most {_MOST_TENSORS} tensors: each has a gradient; stack those that are alike")
     if tensors and all(t is not None and t.default is not None for t in tensors.values()):
         report.at_value(("tensors",), "one tensor has no default: it gives the result its shape, dtype and device")
     outputs = _each(make_output, read, "outputs", report)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -11,6 +10,8 @@ from symgrad.compiler.operation import Operation
 from symgrad.errors import Mistake
 from symgrad.explain.derivation import PlanEntry
 from symgrad.ir.expr import Expr
+from symgrad.ops.functions import SPELLINGS
+from symgrad.ops.tensors import TENSOR_SPELLINGS
 from symgrad.targets.arrays.layout import Layout
 from symgrad.targets.arrays.module import COMMON, Framework, render_module, residuals, runtime
 from symgrad.targets.arrays.spelling import Spelling
@@ -81,13 +82,17 @@ def refusals(operation: Operation, target: Target) -> list[Mistake]:
         found.append(spec.mistake_at("op", f"{spec.op!r} is a module that the files for {name} need"))
     forms = [form for v in _forms(operation) for form in v]
     for calls in dict.fromkeys(target.spelling.missing(forms)):
-        formulas = [*spec.let, *(o.formula for o in spec.outputs), *spec.gradients.values()]
-        word = rf"\b({'|'.join(calls)})\b"
-        place = next(((f, m.start(), m[0]) for f in formulas if (m := re.search(word, f.text))), None)
-        which = repr(place[2]) if place else f"{calls[0]!r}, of which this or its derivative is made"
+        written = next((w for w in operation.program.calls if _canonical(w) in calls), "")
+        which = repr(written) if written else f"{calls[0]!r}, of which this or its derivative is made"
         message = f"{name} has no {which}; leave the target {target.name!r} out for this spec"
-        found.append(spec.mistake(*(place[:2] if place else (formulas[-1], 0)), message))
+        last = [*(o.formula for o in spec.outputs), *spec.gradients.values()][-1]
+        found.append(spec.mistake(*operation.program.calls.get(written, (last, 0)), message))
     return found
+
+
+def _canonical(written: str) -> str:
+    """What a function is called in the tables."""
+    return SPELLINGS.get(written) or TENSOR_SPELLINGS.get(written) or written
 
 
 def _forms(operation: Operation) -> Iterator[Iterable[Expr]]:

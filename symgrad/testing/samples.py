@@ -143,11 +143,11 @@ def reference(subject: Subject, settings: Settings) -> Callable[..., Any]:
 
 class _Differentiable(TorchFunctionMode):
     """Determinants by QR and solutions by the inverse: of torch's own, the gradient of a tangent is wrong (2.13), as it
-    takes the inverse or the factors of the matrix in the tangent for constants."""
+    takes the inverse or the factors of the matrix in the tangent for constants. Clamps pass the gradient at their
+    bounds, which is the convention whatever torch is installed: newer ones do not (pytorch#191142)."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        own = _OF_MATRICES.get(func)
-        return func(*args, **(kwargs or {})) if own is None else own(*args)
+        return _DIFFERENTIABLE.get(func, func)(*args, **(kwargs or {}))
 
 
 def _with_derivatives(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -187,11 +187,20 @@ def _solve(a: Tensor, b: Tensor) -> Tensor:
     return solution.squeeze(-1) if of_vectors else solution
 
 
-_OF_MATRICES: dict[Any, Callable[..., Any]] = {
+def _clamp(x: Tensor, min: Any = None, max: Any = None) -> Tensor:
+    held = torch.clamp(x, min, max)
+    if isinstance(min, Tensor) or isinstance(max, Tensor) or not x.is_floating_point():
+        return held
+    inside = (x >= (-math.inf if min is None else min)) & (x <= (math.inf if max is None else max))
+    return torch.where(inside, x, held.detach())
+
+
+_DIFFERENTIABLE: dict[Any, Callable[..., Any]] = {
     **dict.fromkeys((torch.det, torch.linalg.det, Tensor.det), _det),
     **dict.fromkeys((torch.logdet, Tensor.logdet), _logdet),
     **dict.fromkeys((torch.slogdet, torch.linalg.slogdet, Tensor.slogdet), _slogdet),
     torch.linalg.solve: _solve,
+    **dict.fromkeys((torch.clamp, Tensor.clamp, torch.clip, Tensor.clip), _clamp),
 }
 
 

@@ -72,6 +72,12 @@ def test_what_no_formula_reads_is_noted() -> None:
     assert not any("is read by no" in note for path in OWN_SPECS for note in derivation(compiled(path).operation).notes)
 
 
+def test_exponentials_that_overflow_in_a_weighted_sum_are_noted() -> None:
+    text = "op: f\ntensors: {{x: {{shape: [B, N]}}, w: {{shape: [N]}}}}\noutputs: {{y: 'log(sum({}, dim=-1))'}}\n"
+    told = [derivation(compiled_text(text.format(of)).operation).notes for of in ("w * exp(x)", "exp(x)", "w * x")]
+    assert [any("overflow" in note for note in notes) for notes in told] == [True, False, False]
+
+
 def test_wide_candidates_say_so() -> None:
     record = derivation(operation("wide_evaluation"))
     assert any(c.chosen and c.text.endswith("(in float64)") for c in record.candidates)

@@ -12,7 +12,6 @@ EMITTING = sorted([*(PACKAGE / "lower").rglob("*.py"), *(PACKAGE / "targets").rg
 # Modules that read other text than what they emit, and which.
 READERS = {
     "lower/code.py": "templates: spellings of rows, and those in the modules themselves",
-    "targets/target.py": "the spec, to find the place of a mistake",
     "targets/cpp/shared.py": "headers written by hand, for the names that these take",
     "targets/triton/shared.py": "a file written by hand, for the functions that it defines",
 }

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pytest
 
 from symgrad.lower.code import words
-from symgrad.ops.functions import FUNCTIONS
+from symgrad.ops.functions import FUNCTIONS, spelled
 from symgrad.ops.tensors import TENSOR_OPS
 from symgrad.targets.cpp.spellings import SPELLINGS as CPP
 from symgrad.targets.jax.spellings import JAX
@@ -25,6 +27,20 @@ MODULES = {
     "python": {"math", "rt", "torch", "_special", *("abs", "float", "max", "min", "round")},
     "arrays": {"jnp", "jax", "mx", "rt", "special"},
 }
+
+
+@pytest.mark.parametrize(
+    ("target", "table"),
+    [
+        ("cpp", {name: row.lanes for name, row in CPP.items()}),
+        ("triton", {name: row.text for name, row in TRITON.items()}),
+        ("jax", JAX.functions),
+        ("mlx", MLX.functions),
+    ],
+)
+def test_no_table_spells_what_a_row_spells(target: str, table: Mapping[str, str]) -> None:
+    assert spelled(target)
+    assert spelled(target).items() <= table.items()
 
 
 @pytest.mark.parametrize("target", TABLES)

@@ -44,6 +44,14 @@ def test_a_function_without_a_spelling_is_told_at_its_place(target: Target, call
     assert target.spelling.name in mistake.message
 
 
+@pytest.mark.parametrize("call", ["lambertw(x) * x", "x + max_pool1d(x[None, None], 2)[0, 0]"])
+def test_a_call_is_found_by_what_it_calls_and_not_by_the_word(call: str) -> None:
+    text = SQUARE.replace("  x:\n", "  x: {shape: [N]}\n  lambertw:\n").replace("x**2", f"sum(lambertw) * x + {call}")
+    found = refusals(compiled_text(text).operation, TARGETS["mlx"])
+    place = max(call.find("lambertw(x)"), call.find("max_pool1d"))
+    assert found[0].location == (6, 6 + len("sum(lambertw) * x + ") + place)
+
+
 @pytest.mark.parametrize("target", EVERYONE)
 def test_a_function_of_a_hyperparameter_that_python_has_by_way_of_torch_alone_is_refused(target: Target) -> None:
     text = SQUARE.replace("outputs", "hyperparameters: {k: 1.5}\noutputs").replace("x**2", "x * digamma(k)")

@@ -3,6 +3,7 @@
 import pytest
 import torch
 from torch.func import grad, jvp
+from torch.overrides import TorchFunctionMode
 
 from symgrad.testing import Input, Subject
 from symgrad.testing.dtypes import _gradient_of_sum
@@ -31,6 +32,27 @@ def test_the_gradient_of_a_tangent_of_determinants_and_solutions_is_that_of_diff
     step = 1e-6
     more, less = (jvp(formula, (x + s * step * moved,), (t,))[1].sum() for s in (1, -1))
     torch.testing.assert_close((found * moved).sum(), (more - less) / (2 * step), rtol=1e-6, atol=1e-6)
+
+
+class _Newer(TorchFunctionMode):
+    """A torch whose clamps pass no gradient at their bounds."""
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        y = func(*args, **(kwargs or {}))
+        if func not in (torch.clamp, torch.Tensor.clamp):
+            return y
+        x, low, high = args
+        return torch.where((x > low) & (x < high), x, y.detach())
+
+
+def test_the_convention_of_clamps_is_that_of_no_version():
+    formula = lambda x: x.clamp(-1, 1) * torch.clamp(x, -1, 1)  # noqa: E731
+    subject = Subject("op", formula, formula, (Input("x"),))
+    x = torch.tensor([-2.0, -1, 0.5, 1, 2, torch.nan])
+    with _Newer():
+        assert grad(lambda x: formula(x).sum())(x)[[1, 3]].tolist() == [0, 0]
+        found = grad(lambda x: reference(subject, {})(x).nan_to_num().sum())(x)
+    assert found.tolist() == [0, -2, 1, 2, 0, 0]
 
 
 def test_what_autograd_has_no_number_for_is_what_differences_tend_to():

@@ -119,6 +119,11 @@ ROWS = (
         "logsigmoid",
         ("x",),
         torch="F.logsigmoid({0})",
+        targets={
+            **dict.fromkeys(("cpp", "triton"), "logsigmoid({0})"),
+            "jax": "jax.nn.log_sigmoid({0})",
+            "mlx": "rt.logsigmoid({0})",
+        },
         python="(min({0}, 0) - math.log1p(math.exp(-abs({0}))))",
         partials=lambda x: (make("sigmoid", -x),),
         meaning=real.logsigmoid,
@@ -131,6 +136,11 @@ ROWS = (
         "softplus",
         ("x", "beta", "threshold"),
         torch="F.softplus({0}, threshold=50.0)",
+        targets={
+            **dict.fromkeys(("cpp", "triton"), "softplus({0})"),
+            "jax": "jax.nn.softplus({0})",
+            "mlx": "mx.logaddexp({0}, 0)",
+        },
         python="(max({0}, 0) + math.log1p(math.exp(-abs({0}))))",
         partials=lambda x: (make("sigmoid", x),),
         meaning=real.softplus,

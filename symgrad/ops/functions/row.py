@@ -39,8 +39,7 @@ class Function:
         in_sympy: from the module sympy and arguments to SymPy's expression, where neither of these can say it.
         by_autograd: spelling in torch that autograd differentiates, where torch's own function has no derivative.
         orders: how many first arguments are orders, with no derivative: numbers and hyperparameters, no tensors.
-        targets: its spelling in a target, by the target's name (`cpp`, `triton`, `jax`, `mlx`), where the target's
-            table has none: of functions that the target has.
+        targets: its spelling by the name of a target (`cpp`, `triton`, `jax`, `mlx`) whose own table has none.
         in_half: whether torch has it for half precision on every device, and rounds nothing there but the result.
     """
 

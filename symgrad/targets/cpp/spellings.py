@@ -34,10 +34,7 @@ SPELLINGS = {
             *("sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "erfc", "lgamma", "abs", "floor", "ceil"),
         )
     },
-    **{
-        name: _same(name, number=False)
-        for name in ("sigmoid", "softplus", "logsigmoid", "sinc", "relu", "sign", "finite")
-    },
+    **{name: _same(name, number=False) for name in ("sigmoid", "sinc", "relu", "sign", "finite")},
     **{name: Spelling(f"{name}({{0}})", f"{name}_of({{0}})") for name in ("digamma", "erfinv", "erfcx", "log_ndtr")},
     "polygamma": Spelling("trigamma({1})", "trigamma_of({1})"),  # of order 1
     "atan2": Spelling("atan2({0}, {1})", "std.atan2({0}, {1})"),

@@ -29,12 +29,10 @@ JAX = Spelling(
         "clamp": "jnp.clip({0}, {1}, {2})",
         "finite": "rt.finite({0})",
         "lgamma": "special.gammaln({0})",
-        "logsigmoid": "jax.nn.log_sigmoid({0})",
         "pow": "rt.power({0}, {1})",
         "relu": "jax.nn.relu({0})",
         "rsqrt": "jax.lax.rsqrt({0})",
         "sigmoid": "jax.nn.sigmoid({0})",
-        "softplus": "jax.nn.softplus({0})",
         "where": "jnp.where({0}, {1}, {2})",
     },
     operations={

@@ -26,10 +26,8 @@ MLX = Spelling(
         **{name: f"mx.{name}({{0}}, {{1}})" for name in ("logaddexp", "maximum", "minimum", "remainder")},
         "atan2": "mx.arctan2({0}, {1})",
         "clamp": "mx.clip({0}, {1}, {2})",
-        "logsigmoid": "rt.logsigmoid({0})",
         "pow": "{0} ** {1}",
         "relu": "mx.maximum({0}, 0)",
-        "softplus": "mx.logaddexp({0}, 0)",
         "where": "mx.where({0}, {1}, {2})",
     },
     operations={

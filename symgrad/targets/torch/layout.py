@@ -248,7 +248,14 @@ class Layout:
             return False
         if self.keeps:  # which must not be rounded
             return True
-        return self.wide_values or any(roundings(form) > 1 for v in self.variants for form in v.outputs.values())
+        forms = [form for v in self.variants for form in v.outputs.values()]
+        return self.wide_values or any(roundings(form) > 1 + _products(form) for form in forms)
+
+    @property
+    def rounds_products(self) -> bool:
+        """Whether products of half precision are rounded before what follows them, as by torch: they run several
+        times as fast as in float32, and add up in float32 all the same."""
+        return self.multiplies and not self.widens
 
     @property
     def widened(self) -> list[str]:
@@ -355,6 +362,11 @@ def wants_one_dtype(node: Expr) -> bool:
     """Whether an operation wants operands of equal dtypes: a product or a convolution."""
     row = TENSOR_OPS.get(node.op)
     return row is not None and row.linear and not row.recompute
+
+
+def _products(form: Expr) -> int:
+    """How many products a form has whose operands are tensors as they are given, or moved."""
+    return sum(wants_one_dtype(n) and not any(map(roundings, n.args)) for n in topological(form))
 
 
 def _floats(*values: Expr) -> frozenset[Expr]:

@@ -184,7 +184,7 @@ class _Facts:
         if wide and any(map(floated_in, self.formulas)):
             yield "tolerance", constant(_WIDE)
         from_outputs = any(s.source == "output" for v in layout.variants for s in v.plan.base)
-        widened = spec.options.accumulate == "float32"
+        widened = spec.options.accumulate == "float32" and not layout.rounds_products
         if not widened or from_outputs:
             yield "rounded_once", constant((widened, widened and not from_outputs))
         declared = [*layout.argument_names, *layout.outputs, *(f.name for f in spec.let)]

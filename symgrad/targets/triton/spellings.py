@@ -38,7 +38,7 @@ SPELLINGS = {
     },
     **{
         name: Spelling(f"{name}({{0}})", strict=True)
-        for name in ("sigmoid", "softplus", "logsigmoid", "log_ndtr", "sinc", "relu", "sign", "finite", "reciprocal")
+        for name in ("sigmoid", "log_ndtr", "sinc", "relu", "sign", "finite", "reciprocal")
     },
     **{name: Spelling(f"tl.{name}({{0}})", strict=True) for name in ("abs", "floor", "ceil")},
     **{name: Spelling(f"libdevice.{name}({{0}}, {{1}})", strict=True) for name in ("atan2", "hypot", "fmod")},

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+import symgrad
+
 torch = pytest.importorskip("torch")
 
 X = np.array([[3.0, 1.0, 2.0, 2.0], [0.5, -1.0, 4.0, 0.0], [1.0, 1.5, -2.0, 3.0]], dtype="float32")
@@ -65,6 +67,13 @@ def test_recurrences_are_those_of_a_loop_and_transposed_to_each_other(framework:
     given = array(framework, a), array(framework, b)
     np.testing.assert_allclose(rt.scan(*given, 1), forward, rtol=1e-6)
     np.testing.assert_allclose(rt.scan_back(*given, -1), backward, rtol=1e-6)
+
+
+@BOTH
+def test_an_operation_that_a_framework_has_no_word_for_is_made_of_others(framework: str) -> None:
+    pytest.importorskip({"jax": "jax", "mlx": "mlx.core"}[framework])
+    module = symgrad.load("op: d\ntensors: {x: {shape: [N, C]}}\noutputs: {y: 'diff(x, 2)'}\n", target=framework)
+    np.testing.assert_allclose(module.d(array(framework, X)), np.diff(X, 2), rtol=1e-6)
 
 
 @BOTH

@@ -45,9 +45,10 @@ def test_ordinary_names_are_left_alone() -> None:
 
 
 # ---------------------------------------------------------------------------------------------- facts
-def test_a_product_has_operands_of_one_dtype() -> None:
+def test_a_product_has_operands_of_one_dtype_and_rounds_in_it_as_in_torch() -> None:
     tensors = "tensors: {x: {shape: [n, k]}, weight: {shape: [m, k]}, bias: {shape: [m]}}"
-    for formula, widens in {"x @ weight.T": False, "x @ weight.T + bias": True}.items():
+    formulas = {"x @ weight.T": False, "relu(x @ weight.T + bias)": False, "tanh(x @ weight.T + bias)": True}
+    for formula, widens in formulas.items():
         found = text_layout(f"\nop: affine\n{tensors}\noutputs: {{z: '{formula}'}}\n")
         assert (found.widens, found.widens_slopes) == (widens, widens), formula
 
