@@ -1,8 +1,9 @@
-"""Which checks of generated tests every run makes, and which only the nightly one.
+"""Which checks of generated tests every run makes, and which only the nightly one or one on a GPU.
 
 Those that compile cost as much as all others together. Every run makes them for one operation of each kind, the first
 by name: a kind is a combination of features that modules are written differently for. Tests of the other operations
-have the marker ``nightly``: ``pytest -m nightly`` makes them. A run of a few files has the first of those files.
+have the marker ``nightly``: ``pytest -m nightly`` makes them. A run of a few files has the first of those files. What
+runs on a GPU has the marker ``cuda``.
 """
 
 from __future__ import annotations
@@ -38,9 +39,11 @@ def _kind(subject: Subject, check: str) -> tuple[Any, ...]:
 
 @pytest.hookimpl(tryfirst=True)  # before pytest selects by markers
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the checks that compile, of all operations but the first of each kind."""
+    """Mark the checks that compile, of all operations but the first of each kind, and those on a GPU."""
     first: dict[tuple[Any, ...], str] = {}
     for item in items:
+        if getattr(getattr(item, "callspec", None), "params", {}).get("device") == "cuda":
+            item.add_marker("cuda")
         holder = getattr(item, "cls", None)
         if holder is None or not hasattr(holder, "subject") or "generated" not in item.path.parts:
             continue

@@ -1,6 +1,7 @@
 """The benchmark set of the fused passes: every operation at 4 million elements, on 2 threads.
 
 python benchmarks/kernels.py [--dtype bfloat16] [--json FILE] ...    options of `symgrad bench`
+python benchmarks/kernels.py --device cuda --size 67108864           on a GPU, whose caches hold 4 million elements
 """
 
 from __future__ import annotations
@@ -11,9 +12,8 @@ from pathlib import Path
 from symgrad.cli import main
 
 HERE = Path(__file__).parent
-SPECS = ("swish", "mish", "gelu_tanh", "softplus_beta", "smooth_l1", "snake")
+NAMES = ("swish", "mish", "gelu_tanh", "softplus_beta", "smooth_l1", "snake")
+SPECS = [*(HERE.parent / "specs" / f"{name}.yaml" for name in NAMES), *sorted((HERE / "specs").glob("*.yaml"))]
 
 if __name__ == "__main__":
-    specs = [str(HERE.parent / "specs" / f"{name}.yaml") for name in SPECS]
-    chosen = [*specs, str(HERE / "specs"), "--natives", str(HERE / "natives.py"), "--threads", "2"]
-    main(["bench", *chosen, *sys.argv[1:]])
+    main(["bench", *map(str, SPECS), "--natives", str(HERE / "natives.py"), "--threads", "2", *sys.argv[1:]])

@@ -16,6 +16,8 @@ from pathlib import Path
 from types import CodeType, ModuleType
 from typing import TYPE_CHECKING
 
+from symgrad.errors import SymgradError
+from symgrad.resources import lacking
 from symgrad.ways.sources import spec_of
 
 if TYPE_CHECKING:
@@ -70,6 +72,8 @@ def load(spec: Source, *, target: str = "torch") -> ModuleType:
     unpickles them). Tracebacks, debuggers and ``inspect.getsource`` show the generated source.
     Loading what is loaded already gives the same module; after a change of the spec, a new one.
     """
+    if told := lacking(target):
+        raise SymgradError(f"a module for {target} {told}")
     generated = generate(spec_of(spec).with_targets((target,)))
     name = f"{_PACKAGE}.{generated.op}" if target == "torch" else f"{_PACKAGE}.{generated.op}_{target}"
     before = sys.modules.get(name)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from symgrad.compiler.compile import compile_operation
+from symgrad.compiler.measured import Measured
+from symgrad.compiler.workbench import Memory
 from symgrad.errors import Mistake, SpecError
 from symgrad.explain.derivation import Derivation
 from symgrad.explain.derive import derivation
@@ -49,9 +51,10 @@ class Compiled:
 _LANGUAGES = {"auto": (CPP,), "all": (CPP, TRITON)}
 
 
-def compile_spec(spec: Spec, *, package: str = "", prove: bool = False) -> Compiled:
+def compile_spec(spec: Spec, *, package: str = "", prove: bool = False, measured: Measured | None = None) -> Compiled:
     """Compile one spec for its targets; its tests import modules from `package`, from beside themselves if that is
-    empty. With `prove` SymPy judges values and derivatives, and the derivation says what it found.
+    empty. With `prove` SymPy judges values and derivatives, and the derivation says what it found. `measured` spares
+    searches of earlier runs.
 
     Raises SpecError with every mistake in its formulas, or if no target can have it.
     """
@@ -59,13 +62,14 @@ def compile_spec(spec: Spec, *, package: str = "", prove: bool = False) -> Compi
     spec = spec if spec.extern is None else spec.without_kernels()
     program = parse_formulas(spec)
     for_torch = "torch" in spec.options.targets
-    operation = compile_operation(program if for_torch else parse_formulas(spec.without_kernels()))
+    memory = Memory(measured=measured)
+    operation = compile_operation(program if for_torch else parse_formulas(spec.without_kernels()), memory)
     written = fused(Layout(operation), _LANGUAGES[spec.options.kernels]) if spec.options.fused and for_torch else None
     passes = written if written and written.files else None
     # What a pass would compute once more is kept for eager operations.
     eager = operation
     if written and (passes is None or len(spec.options.targets) > 1):
-        eager = compile_operation(parse_formulas(spec.without_kernels()))
+        eager = compile_operation(parse_formulas(spec.without_kernels()), memory)
     operation = operation if passes else eager
     wanted = [TARGETS[name] for name in spec.options.targets if name in TARGETS]
     mistakes = {target.name: refusals(eager, target) for target in wanted}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,12 +12,22 @@ from symgrad.errors import SymgradError
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-__all__ = ["TARGETS", "environment", "template_folder"]
+__all__ = ["TARGETS", "environment", "lacking", "template_folder"]
 
 TARGETS = ("torch", "jax", "mlx")
 
 _PACKAGE = Path(__file__).resolve().parent
 _LANDMARK = "new.yaml.j2"  # tells our templates from another project's folder of the same name
+
+
+def lacking(target: str) -> str:
+    """What is told where the framework of a target is not installed; empty where it is."""
+    try:
+        import_module(target)
+    except ImportError:
+        name = "PyTorch" if target == "torch" else target
+        return f'needs {name}, which is not installed: python -m pip install "symgrad[{target}]"'
+    return ""
 
 
 def template_folder(package: Path = _PACKAGE) -> Path:

@@ -145,6 +145,13 @@ def test_a_module_that_does_not_import_leaves_the_old_one(path):
     assert sys.modules["symgrad.loaded.doubled"] is first
 
 
+def test_without_its_framework_a_module_is_refused_with_what_to_install(monkeypatch):
+    for target in ("torch", "jax"):
+        monkeypatch.setitem(sys.modules, target, None)
+        with pytest.raises(SymgradError, match=rf'not installed: python -m pip install "symgrad\[{target}\]"'):
+            symgrad.load(SPEC, target=target)
+
+
 def test_templates_of_a_checkout_and_of_a_wheel(tmp_path):
     package = tmp_path / "symgrad"
     package.mkdir()

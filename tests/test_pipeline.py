@@ -7,11 +7,15 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from compiled import OWN_SPECS, SAMPLE, compiled
 
+from symgrad.accuracy.candidates import Choice
+from symgrad.compiler import workbench
 from symgrad.errors import SpecError
+from symgrad.ir.expr import Expr
 from symgrad.pipeline import compile_spec
 from symgrad.spec import load_spec, parse_spec
 from symgrad.targets.formatting import format_python
@@ -113,3 +117,17 @@ def test_an_operation_without_passes_is_the_same_with_kernels() -> None:
     """Its products are not computed again in backward, as what stands in a register would be."""
     spec = parse_spec("op: layers\ntensors: {x: , w: , v: }\noutputs: {y: 'tanh(x @ w) @ v'}\n")
     assert compile_spec(spec.with_kernels()).module == compile_spec(spec).module
+
+
+def test_a_form_is_searched_once_for_all_targets(monkeypatch: pytest.MonkeyPatch) -> None:
+    found: list[object] = []
+    search = workbench.choose
+
+    def counted(formula: Expr, *rest: Any, **options: Any) -> Choice:
+        found.append(formula)
+        return search(formula, *rest, **options)
+
+    monkeypatch.setattr(workbench, "choose", counted)
+    compile_spec(parse_spec(SWISH.format(op="swish") + "options: {targets: [torch, jax, mlx]}\n"))
+    assert found
+    assert len(found) == len(set(found)), "eager and fused forms are the same"

@@ -5,10 +5,15 @@
 It draws formulas (`draw`), compiles them with a form that is not measured, which takes a tenth of the time (`made`),
 and compares values and derivatives with the composite in float64 (`hold`): of the eager bodies, and of the passes as an
 interpreter runs what C++ would (`passes`). One in `--cpp` has its passes run in C++ as well: those of two dozen
-formulas are compiled together (`compiled`).
+formulas are compiled together (`compiled`). Some run under vmap and under torch.compile with symbolic sizes (`modes`).
+
+Drawn are functions of every row, tensor operations along rows, of whole tensors and of labels, domains, values of
+hyperparameters, dtypes (at times two), strides, sizes around the lanes of a register and none, and each subset of
+tensors to differentiate. Not drawn are convolutions, pools, linear algebra, segments, random numbers, optional tensors,
+several outputs, branches by hyperparameters of text, and given gradients.
 
 What differs is compiled as usual and compared again, with the passes in C++; what still differs is a find, and is made
-smaller (`shrink`). One formula of `--every` takes that way from the start. With `--passes` a draft counts as different
-only where its passes do, from the truth by more than its eager body and torch: some 5,000 formulas take a quarter of an
-hour of one core, and as long again for the C++. A draft that takes longer than 4 s is left.
+smaller (`shrink`). One formula of `--every` takes that way from the start. With `--passes` a draft of elements or rows
+counts as different only where its passes do, from the truth by more than its eager body and torch: some 5,000 formulas
+take a quarter of an hour of one core, and as long again for the C++. A draft that takes longer than 4 s is left.
 """

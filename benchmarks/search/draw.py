@@ -48,6 +48,15 @@ _MOVING = (
     *("({0} @ {1}.mT) @ {1}", "einsum('bi,bj->bj', {0}, {1})", "cumsum(flip({0}, [0]), dim=0)", "{0}.T.T"),
     *("cat([{0}, {1}], dim=-1)[:, ::2]", "stack([{0}, {1}], dim=0)[0]", "chunk({0} + 0*{1}, 1, dim=-1)[0]"),
     *("norm({0}, p=oo, dim=-1, keepdim=True)", "norm({0}, p=1, dim=-1, keepdim=True)", "outer({0}[:, 0], {1}[0])"),
+    *("cumprod({0}, dim=-1)", "logcumsumexp({0}, dim=-1)", "cummin({0}, dim=0).values", "topk({0}, 1, dim=-1).values"),
+    *("median({0}, dim=-1, keepdim=True).values", "diff({0}, 1, -1)", "{0}[:, 1:] - {1}[:, :-1]", "detach({0}) * {1}"),
+    *("transpose(transpose({0}, 0, 1) * {1}.T, 0, 1)", "movedim({0}, 0, 1).T * {1}", "squeeze({0}[:, None], 1) + {1}"),
+    *("reshape({0}, [-1]) * flatten({1})", "permute({0}, [1, 0]) + {1}.T"),
+    *("take_along_dim({0}, argmax({1}, dim=-1, keepdim=True), -1)", "flatten({0}) * 2"),
+    *("cdist({0}, {1})", "trace({0} @ {1}.mT)", "diagonal({0} @ {1}.mT)", "det({0} @ {0}.mT + eye({0}.shape[0]))"),
+    *("max({0}, dim=0).values", "mean({0}, dim=0) - var({1}, dim=0)", "softmax({0}, dim=0) * {1}", "std({0}, dim=0)"),
+    *("logsumexp({0}, dim=0)", "amax({0}, dim=0, keepdim=True) - {1}", "prod({0}, dim=0)", "norm({0}, p=2, dim=0)"),
+    *("count_nonzero({0}) * {1}", "{0}[..., 0] * {1}[..., -1]", "unsqueeze({0}, 0)[0] / (1 + {1}**2)"),
 )
 _PICKING = (
     *("gather({0}, -1, i[:, None])[:, 0] * sum({1}, dim=-1)", "{0} - gather({1}, -1, i[:, None])"),
@@ -61,6 +70,8 @@ _SCALARS = ("0", "1", "-1", "2", "0.5", "-0.5", "1/3", "3", "1e-3", "10", "pi")
 
 
 _LABELS = 8  # one formula of rows of so many picks elements by whole numbers
+_DOMAINS = ("(0, oo)", "[0, oo)", "(-1, 1)", "(-oo, 0)", "[1, oo)", "[0, 1]")
+_BOUNDED = 0.15  # the share of formulas with a tensor that has a domain
 
 
 @dataclass(frozen=True)
@@ -71,6 +82,7 @@ class Drawn:
     kind: str  # pointwise, rows, labels or whole
     formula: str
     let: dict[str, str] = field(default_factory=dict)
+    domain: str = ""  # of x
 
     @property
     def op(self) -> str:
@@ -83,7 +95,9 @@ class Drawn:
         words = set(_words(whole))
         shape = "" if self.kind == "pointwise" else "{shape: [B, N]}"
         tensors = {"x": shape, "w": shape, "v": shape and "{shape: [N]}", "i": "{shape: [B], dtype: int}"}
-        own = {t: s for t, s in tensors.items() if t in words} or {"x": shape}
+        if self.domain:
+            tensors["x"] = f"{{{'shape: [B, N], ' if shape else ''}domain: '{self.domain}'}}"
+        own = {t: s for t, s in tensors.items() if t in words} or {"x": tensors["x"]}
         lines = [f"op: {self.op}", f"tensors: {{{', '.join(f'{t}: {s}' for t, s in own.items())}}}"]
         known = {"a": "{type: float, default: 0.75, domain: '(0, oo)'}", "n": "{type: int, default: 2}", "flag": "true"}
         numbers = [f"{h}: {value}" for h, value in known.items() if h in words]
@@ -127,7 +141,8 @@ def draw(seed: int) -> Drawn:
         value = chance.choice(("{0}", "{0}", "sum({0})", "{0} * w")).format(value)
     if "u" not in _words(value):
         let = {}
-    return Drawn(seed, kind, value, let)
+    own = random.Random(~seed)
+    return Drawn(seed, kind, value, let, own.choice(_DOMAINS) if own.random() < _BOUNDED else "")
 
 
 def _rows(chance: random.Random, value: str, leaves: tuple[str, ...]) -> str:

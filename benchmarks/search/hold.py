@@ -7,7 +7,7 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import combinations, product
+from itertools import chain, combinations, product
 from typing import Any
 
 import mpmath as mp
@@ -16,8 +16,10 @@ from torch import Tensor
 from torch.autograd import forward_ad
 
 from benchmarks.search.made import Made
+from benchmarks.search.modes import modes
 from symgrad.accuracy.evaluate import Exact, Table
 from symgrad.ir.traversal import topological
+from symgrad.spec.interval import Interval
 
 __all__ = ["Difference", "differences", "dtype_of"]
 
@@ -31,6 +33,8 @@ _EDGES = (
 _COUNTS = (100, 100, 97, 111, 113, 127, 129, 255, 257, 273)
 _SHAPES = ((6, 7), (6, 7), (3, 17), (5, 1), (1, 4), (5, 15), (5, 16), (3, 33), (2, 255), (3, 257), (2, 529), (35, 16))
 # Of which torch's derivatives are off by so much: its trigamma leaves 2e-9 in float64, more where terms cancel.
+_NUMBERS = {"a": (0.75, 0.75, 0.25, 3.0, 1.0), "n": (2, 2, 3, 1, 0, -1), "flag": (True, False)}  # hyperparameters
+_MIXED = 0.15  # the share of formulas of several tensors that have two dtypes, once
 _ROUGH, _ROUGHLY = {"lgamma", "digamma", "polygamma"}, 1e-9
 _COTANGENT, _SECOND_COTANGENT, _TANGENT = (0.5, 1.5), (1.25, 0.25), (0.75, 1.25)  # first and last
 _BITS = 1000
@@ -50,47 +54,74 @@ class _Case:
     """Inputs of one dtype; `apart` where elements do not depend on each other."""
 
     tensors: tuple[Tensor, ...]
-    wanted: tuple[int, ...]
+    wanted: tuple[int, ...]  # what is differentiated
     more: bool  # second derivatives and forward mode, too
     apart: bool
+    numbers: tuple[Any, ...]
 
 
 def _cases(made: Made, chance: random.Random, dtype: torch.dtype) -> Iterator[_Case]:
+    """Points one by one; then broadcast or strided tensors, each subset of which is differentiated."""
     count = len(made.tensors)
     every = tuple(k for k, name in enumerate(made.tensors) if name != "i")
     subsets = [s for n in range(1, len(every)) for s in combinations(every, n)] or [every]
+    numbers = tuple(chance.choice(_NUMBERS[h.name]) for h in made.drawn.spec.hyperparameters)
+    domains = {t.name: t.domain for t in made.drawn.spec.tensors}
+
+    def inside(k: int, t: Tensor) -> Tensor:
+        domain = domains[made.tensors[k]]
+        return (t if domain is None else _inside(t, domain)).to(dtype)
+
     if made.drawn.kind == "pointwise":
         points = chance.choice(_COUNTS)
         random_points = [torch.randn(points - 76) * 2 for _ in range(count)]
         edges = [[chance.choice(_EDGES) for _ in range(64)] for _ in range(count)]
         same = [chance.choice(_EDGES) for _ in range(12)]
-        given = [torch.cat([p, torch.tensor([*e, *same])]).to(dtype) for p, e in zip(random_points, edges, strict=True)]
-        yield _Case(tuple(given), every, True, True)
-        length = chance.choice((5, 5, 16, 17, 33))
+        given = [torch.cat([p, torch.tensor([*e, *same])]) for p, e in zip(random_points, edges, strict=True)]
+        yield _Case(tuple(inside(k, t) for k, t in enumerate(given)), every, True, True, numbers)
+        length = chance.choice((5, 5, 16, 17, 33, 0))
         shapes = [(4, length), (length,), (4, 1), ()]
-        broadcast = [torch.randn(shapes[k] if count > 1 else shapes[0]).to(dtype) for k in range(count)]
-        broadcast = [chance.choice(_LAYOUTS)(t) for t in broadcast]
-        for subset in subsets:
-            yield _Case(tuple(broadcast), subset, False, False)
-        yield _Case(tuple(broadcast), every, True, False)
-        return
-    rows, length = chance.choice(_SHAPES)
-    given = []
-    for name in made.tensors:
-        if name == "i":
-            given.append(torch.randint(0, length, (rows,), dtype=chance.choice((torch.int64, torch.int32))))
-            continue
-        t = torch.randn(length if name == "v" else (rows, length))
-        if t.dim() == 2 and rows > 4:
-            t[0] = 0
-            t[1] = t[1].round()
-            t[2] *= 30
-            t[3] = t[3, 0]
-        t = t.to(dtype)
-        given.append(chance.choice(_LAYOUTS)(t))
-    for subset in subsets:
-        yield _Case(tuple(given), subset, False, False)
-    yield _Case(tuple(given), every, True, False)
+        given = [torch.randn(shapes[k] if count > 1 else shapes[0]) for k in range(count)]
+    else:
+        rows, length = chance.choice(_SHAPES)
+        given = []
+        for name in made.tensors:
+            if name == "i":
+                given.append(torch.randint(0, length, (rows,), dtype=chance.choice((torch.int64, torch.int32))))
+                continue
+            t = torch.randn(length if name == "v" else (rows, length))
+            if t.dim() == 2 and rows > 4:
+                t[0] = 0
+                t[1] = t[1].round()
+                t[2] *= 30
+                t[3] = t[3, 0]
+            given.append(t)
+    own = [chance.choice(_LAYOUTS)(inside(k, t)) if k in every else t for k, t in enumerate(given)]
+    whole = chance.randrange(len(subsets))  # the one in which second derivatives and tangents are of a part, too
+    for k, subset in enumerate(subsets):
+        yield _Case(tuple(own), subset, k == whole, False, numbers)
+    yield _Case(tuple(own), every, True, False, numbers)
+    if len(every) > 1 and chance.random() < _MIXED:
+        other = chance.choice(every)
+        yield _Case(tuple(t.double() if k == other else t for k, t in enumerate(own)), every, True, False, numbers)
+
+
+def _inside(values: Tensor, domain: Interval) -> Tensor:
+    """The values, with others in place of those outside of a domain."""
+    low, high = (end if math.isfinite(end) else None for end in (domain.lower, domain.upper))
+    middle = 0.5 + (low or 0) if high is None else high - 0.5
+
+    def placed(value: float) -> float:
+        if math.isnan(value) or value in domain:
+            return value
+        if low is not None and high is not None:
+            moved = low + (high - low) * (0.5 + math.atan(value) / math.pi)
+        else:
+            moved = high - abs(value) if low is None and high is not None else (low or 0) + abs(value)
+        rounded = float(torch.tensor(moved).bfloat16())
+        return rounded if rounded in domain else middle
+
+    return torch.tensor([placed(v) for v in values.flatten().tolist()]).reshape(values.shape)
 
 
 def _transposed(t: Tensor) -> Tensor:
@@ -109,8 +140,9 @@ _LAYOUTS: tuple[Callable[[Tensor], Tensor], ...] = (
 )
 
 
-def _results(function: Any, case: _Case, numbers: Sequence[Any], tensors: Sequence[Tensor]) -> dict[str, Tensor]:
+def _results(function: Any, case: _Case, tensors: Sequence[Tensor]) -> dict[str, Tensor]:
     """What a function gives: outputs, gradients, second derivatives and tangents, by name."""
+    numbers = case.numbers
     own = [t.detach().requires_grad_(k in case.wanted) for k, t in enumerate(tensors)]
     y = function(*own, *numbers)
     found = {"y": y.detach()}
@@ -130,8 +162,10 @@ def _results(function: Any, case: _Case, numbers: Sequence[Any], tensors: Sequen
             found |= {f"second {n}": _or_zeros(g, t) for n, g, t in zip([*names, "c"], second, leaves_, strict=True)}
     if case.more:
         with forward_ad.dual_level():
-            moving = [(t.detach(), _spread(t, *_TANGENT)) for t in own]
-            duals = [forward_ad.make_dual(*m) if m[0].is_floating_point() else m[0] for m in moving]
+            duals = [
+                forward_ad.make_dual(t.detach(), _spread(t, *_TANGENT)) if k in case.wanted else t.detach()
+                for k, t in enumerate(own)
+            ]
             moved = forward_ad.unpack_dual(function(*duals, *numbers)).tangent
             found["tangent"] = torch.zeros_like(found["y"]) if moved is None else moved.detach()
     return found
@@ -165,25 +199,32 @@ def differences(
     for dtype in dtypes or (dtype_of(seed),):
         for case in _cases(made, chance, dtype):
             yield from _held(made, case, dtype, eager)
+        made.without_passes()
+        yield from (Difference("eager", f"{dtype}, {what}") for what in modes(made, seed, case.tensors, case.numbers))
 
 
 def _held(made: Made, case: _Case, dtype: torch.dtype, eager: bool) -> Iterator[Difference]:
     wide = [t.double() if t.is_floating_point() else t for t in case.tensors]
     try:
-        true = _results(made.composite, case, made.numbers, wide)
-        usual = _results(made.composite, case, made.numbers, case.tensors)
+        true = _results(made.composite, case, wide)
+        usual = _results(made.composite, case, case.tensors)
     except (NotImplementedError, RuntimeError):  # torch has no derivative of its own, or not in this dtype
         return
     made.without_passes()
-    bodies = _results(made.function, case, made.numbers, case.tensors)
+    bodies = _results(made.function, case, case.tensors)
     compared = _Compared(made, case, true, usual, dtype)
     if eager:
         yield from (Difference("eager", f"{dtype}, {what}") for what in compared.against(bodies))
     if made.with_passes(dtype):
-        found = _results(made.function, case, made.numbers, case.tensors)
+        found = _results(made.function, case, case.tensors)
         made.without_passes()
         compared.eager = bodies
         yield from (Difference("passes", f"{dtype}, {what}") for what in compared.against(found))
+
+
+def _of_row(sizes: Tensor) -> Tensor:
+    """The largest size in each row."""
+    return (sizes.amax(-1, keepdim=True) if sizes.dim() > 1 else sizes.max()).expand(sizes.shape)
 
 
 class _Compared:
@@ -199,16 +240,24 @@ class _Compared:
 
     @cached_property
     def spreads(self) -> dict[str, Tensor]:
-        """How far the truth moves with an ulp in each input."""
+        """How far the truth moves with an ulp in each input: in all elements of a tensor alike, or in each its own way.
+
+        A deviation of equal numbers, of which none is moved alone, would stay exactly 0; rounded terms leave an ulp.
+        """
         moved: dict[str, Tensor] = {n: torch.zeros(t.shape, dtype=torch.float64) for n, t in self.true.items()}
-        for way in range(4):
+        alike = (
+            [1.0 if (way >> k ^ k * way) & 1 else -1.0 for k, _ in enumerate(self.case.tensors)] for way in range(4)
+        )
+        generator = torch.Generator().manual_seed(0)
+        apart = (
+            [torch.randint(2, t.shape, generator=generator) * 2.0 - 1 for t in self.case.tensors] for _ in range(4)
+        )
+        for signs in chain(alike, [] if self.case.apart else apart):
             inputs = [
-                t.double() * (1 + self.info.eps * (1 if (way >> k ^ k * way) & 1 else -1))
-                if t.is_floating_point()
-                else t
-                for k, t in enumerate(self.case.tensors)
+                t.double() * (1 + self.info.eps * sign) if t.is_floating_point() else t
+                for t, sign in zip(self.case.tensors, signs, strict=True)
             ]
-            for name, other in _results(self.made.composite, self.case, self.made.numbers, inputs).items():
+            for name, other in _results(self.made.composite, self.case, inputs).items():
                 if name in moved:
                     off = (other.double() - self.true[name].double()).abs().nan_to_num(float("inf"), float("inf"))
                     moved[name] = torch.maximum(moved[name], off)
@@ -232,10 +281,7 @@ class _Compared:
         eps = self.eps
         scale = true.abs()
         if not self.case.apart and true.numel():
-            scale = torch.where(held, scale, 0)
-            scale = (
-                scale.amax(-1, keepdim=True).expand(true.shape) if true.dim() > 1 else scale.max().expand(true.shape)
-            )
+            scale = _of_row(torch.where(held, scale, 0))
         allowed = 8 * (usual - true).abs() + 64 * eps * scale + 4 * self.info.tiny
         if name.startswith("second") or name == "tangent":  # of terms that may cancel
             allowed = allowed + 16 * eps * self._terms(true)
@@ -247,15 +293,15 @@ class _Compared:
             held &= self.true["y"].isfinite()
             if name.startswith("second") or name == "tangent":  # nothing is promised where an input is extreme
                 held &= self._near_inputs(true)
-        else:  # of a row that is no number no derivative is asked
-            there = self.true["y"].isfinite()
+        else:  # of a row that is no number, or overflows in this dtype, no derivative is asked
+            there = self.true["y"].isfinite() & self.usual["y"].isfinite()
             of_row = there.dim() > 1 and true.dim() > 1 and there.shape[:-1] == true.shape[:-1]
             held &= there.all(-1, keepdim=True) if of_row else there.all()
         bad = held & ~(off <= allowed)
         if bad.any():
             spread = self.spreads[name]
-            if not self.case.apart and spread.dim() > 1:
-                spread = spread.amax(-1, keepdim=True).expand(spread.shape)
+            if not self.case.apart and true.numel():
+                spread = _of_row(spread)
             bad &= ~(off <= allowed + 16 * spread + 1e-12 * scale)
         if bad.any() and not self._is_true(name, got, bad):
             yield self._sentence(name, got, true, usual, bad)
@@ -302,12 +348,13 @@ class _Compared:
     def _exactly(self, name: str, inputs: Sequence[float], i: int) -> float | None:
         """A result at a point, derivatives by differences of many digits; None where it is undefined."""
         by_name = {s.name: s for s in self.made.formula.symbols}
-        numbers = {by_name[h.name]: h.default for h in self.made.drawn.spec.hyperparameters if h.name in by_name}
+        given_numbers = zip(self.made.drawn.spec.hyperparameters, self.case.numbers, strict=True)
+        numbers = {by_name[h.name]: value for h, value in given_numbers if h.name in by_name}
         symbols = [by_name.get(n) for n in self.made.tensors]
         like = self.true["y"]
         given, other, tangent = (float(_spread(like, *ends)[i]) for ends in (_COTANGENT, _SECOND_COTANGENT, _TANGENT))
         kind, _, place = name.partition(" ")
-        every = [1.0] * len(symbols)
+        every = [float(k in self.case.wanted) for k, _ in enumerate(symbols)]
         one = [float(str(k) == place) for k in range(len(symbols))]
         ways = {"y": [], "gradient": [one], "tangent": [every], "second": [every] if place == "c" else [one, every]}[
             kind

@@ -82,7 +82,6 @@ class Made:
         self.function: Callable[..., Any] = getattr(self.module, drawn.op)
         self.composite = load_composite(self.operation)
         self.tensors = [t.name for t in drawn.spec.tensors]
-        self.numbers = [h.default for h in drawn.spec.hyperparameters]
         self.library = getattr(self.module, "_kernels", None)
         if self.library is not None:
             self.library.narrow, self.library.least = 0, 0

@@ -299,7 +299,7 @@ def readings(node: Expr) -> tuple[tuple[Expr, Expr, Expr], ...]:
 
 def _readings(node: Expr) -> Iterator[tuple[Expr, Expr, Expr]]:
     for part, place in _variables(node):
-        if part is node:
+        if part is node or not _may_separate(node, place):
             continue
         factor, own = _separated(_read(node, place))
         if own is not None and not factor.symbols & {V, place[0]}:
@@ -313,6 +313,8 @@ def groups(node: Expr) -> tuple[Expr, ...]:
     for _, place in dict.fromkeys(v for term in node.args for v in _variables(term)):
         own: dict[Expr, list[Expr]] = {}
         for term in node.args:
+            if not _may_separate(term, place):
+                continue
             factor, function = _separated(_read(term, place))
             if function is not None and not factor.symbols & {V, place[0]}:
                 own.setdefault(ex.split_coefficient(factor)[1], []).append(term)
@@ -352,6 +354,33 @@ def _read(node: Expr, place: _Place) -> Expr:
 def _negated(value: Expr) -> Expr:
     """Its negative; b - a for a - b."""
     return ex.add(*(-t for t in value.args)) if value.op == "add" else -value
+
+
+def _may_separate(node: Expr, place: _Place) -> bool:
+    """Whether a formula may be a function of a variable times what is free of it: told before anything is rebuilt.
+
+    Not where a factor depends on both, nor where the terms of a sum differ both in what is free of it and in what is
+    not. The symbols of what V is divided by may vanish.
+    """
+    variable, _, divisor = place
+    own, other = 1, 2
+    leaves = variable, _negated(variable)
+    depends = dict.fromkeys(leaves, own)
+    for below in topological(node, leaves=leaves):
+        if below not in depends:
+            found = other if below.op == "sym" and below not in divisor.symbols else 0
+            for argument in below.args:
+                found |= depends[argument]
+            depends[below] = found
+    free: set[frozenset[Expr]] = set()
+    bound: set[frozenset[Expr]] = set()
+    for term in node.args if node.op == "add" else (node,):
+        factors = term.args if term.op == "mul" and term not in leaves else (term,)
+        if any(depends[f] == own | other for f in factors):
+            return False
+        free.add(frozenset(f for f in factors if depends[f] == other))
+        bound.add(frozenset(f for f in factors if depends[f] == own))
+    return len(free) == 1 or len(bound) == 1
 
 
 def _separated(inner: Expr) -> tuple[Expr, Expr | None]:

@@ -11,7 +11,7 @@ from symgrad.accuracy.measure import ALLOWED, Score
 from symgrad.accuracy.rewrite import Step
 from symgrad.ir.expr import Expr
 
-__all__ = ["LENIENT", "Candidate", "Choice", "Effort", "graded"]
+__all__ = ["LENIENT", "WIDE", "Candidate", "Choice", "Effort", "graded"]
 
 _MOST_EFFORT = 12_000_000  # operations times points for all formulas of an operation: some five seconds of a core
 _SHARE = 2  # of what is left, that part may be spent for one formula
@@ -48,17 +48,22 @@ class Candidate:
         return not any(self.key[:2]) and self.price == self.cost
 
 
+WIDE = 2.5  # passes over memory that one pass in float64 costs
 LENIENT = 3.2  # float64 may err this much more than float32 before anything is given for it
 
 
 @dataclass(frozen=True)
 class Choice:
-    """The chosen form of one formula, how it was derived and what it was chosen from."""
+    """The chosen form of one formula, how it was derived and what it was chosen from.
+
+    `others` are cheap forms beside it, and how they were derived, for where forms are chosen together.
+    """
 
     formula: Expr
     chosen: Candidate
     candidates: tuple[Candidate, ...]
     steps: tuple[Step, ...]
+    others: tuple[tuple[Expr, tuple[Step, ...]], ...] = ()
 
     def mapped(self, form: Callable[[Expr], Expr], step: Callable[[Expr], Expr]) -> Choice:
         """The same choice between other forms, derived by steps on other expressions."""
@@ -98,6 +103,11 @@ class Effort:
         self._left -= work
         if self._whole is not None:
             self._whole.spend(work)
+
+    @property
+    def left(self) -> int:
+        """What is left of it, or less than nothing."""
+        return self._left
 
     @property
     def is_spent(self) -> bool:

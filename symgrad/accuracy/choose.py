@@ -7,6 +7,7 @@ mends in float32 is evaluated in float64 ("wide"). Everything is bounded by coun
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
@@ -14,12 +15,10 @@ from itertools import islice
 
 from symgrad.accuracy.approximate import Target, is_readable, near, readings
 from symgrad.accuracy.cancellation import cancelling, cancelling_terms, erring_places, intervals_where_it_errs
-from symgrad.accuracy.candidates import LENIENT, Candidate, Choice, Effort, graded
-from symgrad.accuracy.cost import cost, total
+from symgrad.accuracy.candidates import LENIENT, WIDE, Candidate, Choice, Effort, graded
+from symgrad.accuracy.cost import price, total
 from symgrad.accuracy.evaluate import FLOAT32, FLOAT64, Check, Environment
 from symgrad.accuracy.exponentials import rational_forms
-from symgrad.accuracy.guards import may_need_guard
-from symgrad.accuracy.limits import Limits
 from symgrad.accuracy.measure import ALLOWED, Judge, Score
 from symgrad.accuracy.regimes import joined
 from symgrad.accuracy.rewrite import Rewriter, Step, by_operation, rewrite, single_steps
@@ -28,7 +27,7 @@ from symgrad.accuracy.sampling import moderate
 from symgrad.ir import expr as ex
 from symgrad.ir import truth
 from symgrad.ir.expr import Expr
-from symgrad.ir.traversal import substitute, topological
+from symgrad.ir.traversal import substitute, topological, transform
 from symgrad.rules import ALTERNATIVES, CANCELLED, CHEAPER, KINKS, RECOGNISE, STABILISE
 
 __all__ = ["RESPELLED", "choose", "directed", "recognise"]
@@ -41,14 +40,14 @@ _BEAM = 3  # forms that are developed in each round
 _EFFORT = 5000  # nodes times forms tried: bounds the time spent on a large formula
 _LEAST_TRIED, _MOST_TRIED = 24, 250
 _APPROXIMATION = 50_000  # of it for one approximation
-_WIDE = 2.5  # passes over memory that one pass in float64 costs
-_RISK = 3.0  # passes that guarding one function in a branch that may not be taken costs
 _BOUNDED = {"clamped-growth", "rational-in-bounded-exp", "saturated"}  # no identities: compared far outside as well
 _SATURATED = 40  # of a variable: where functions of two exponentials have reached their limits
-_SAFE_RANGE = 2.0**-3  # of the largest number: beyond it a partial result may overflow, and no float64 is given for it
+# No float64 is given for partial results that overflow or vanish where the result is nearly as large or as small.
+_NEAR_THE_ENDS = 2.0**3
 _LARGEST = 800  # operands of a formula beyond which only the directed rules are tried
 _MOST_RESPELLED_POINTS = 40
 _HALF_THE_DIGITS = 2.0**26  # ulp of float64
+_USELESS = 2.0**12  # ulp of float32, which float64 is not given for
 _MOST_JOINED = 16
 _MOST_MEASURED = 6
 _MOST_READINGS = 3
@@ -59,6 +58,7 @@ _MOST_CASES = 3  # conditions by which a form is taken apart
 _MOST_SAVINGS = 8  # steps, each of which saves something
 _MOST_WIDE = 4
 _MOST_SHOWN = 12
+_MOST_CHEAP = 6
 _POINTS = (Fraction(0), Fraction(1), Fraction(-1), None)  # None is infinity
 
 _DIRECTED = (*RECOGNISE, *KINKS, *STABILISE)
@@ -92,20 +92,10 @@ def choose(
     It is evaluated in float64 only if it `may_widen`.
 
     With `may_be_infinite` it keeps the limits of the formula at infinite variables, too, where that is cheap.
-    `within` simplifies a form by what is known of its variables. `effort` is what this search may spend a share of.
+    `within` simplifies a form by what is known of its variables. `effort` is what this search may spend.
     `other` is another spelling to begin with: of a derivative, that of the form that was chosen for the value.
     """
-    own = (effort or Effort()).share()
-    return _Search(formula, judge, within, own).choice(may_widen, may_be_infinite, other)
-
-
-def _price(form: Expr) -> float:
-    """The cost of a form with the guards that its branches may need."""
-    risky: set[tuple[Expr, Expr]] = set()
-    for node in topological(form):
-        if node.op == "where" and not node.args[0].is_static:
-            risky.update((n, node.args[0]) for b in node.args[1:] for n in topological(b) if may_need_guard(n))
-    return cost(form) + _RISK * len(risky)
+    return _Search(formula, judge, within, effort or Effort()).choice(may_widen, may_be_infinite, other)
 
 
 def _operands(formula: Expr) -> int:
@@ -138,6 +128,7 @@ class _Search:
         if other is not None and not has_cases:
             self.add_other(other)
         if _operands(self.formula) <= _LARGEST:
+            self.cancel()
             self.exponentials(form, steps)
             self.saturate(form, steps)
             self.refine(self.take_apart, self.develop, self.join, self.approximate, self.join)
@@ -151,7 +142,15 @@ class _Search:
             chosen = pick()
         if may_be_infinite and _operands(chosen.form) <= _LARGEST:
             chosen = self.with_limits(chosen)
-        return Choice(self.formula, chosen, self.shown(chosen), self.origin[chosen.form])
+        return Choice(self.formula, chosen, self.shown(chosen), self.origin[chosen.form], self.cheap(chosen))
+
+    def cheap(self, chosen: Candidate) -> tuple[tuple[Expr, tuple[Step, ...]], ...]:
+        """The cheapest forms beside the chosen one that may be as good, and the steps to them."""
+        failures = chosen.float32.failures + chosen.float64.failures
+        near = (c for c in self.measured.values() if c.form is not chosen.form and c.form in self.origin)
+        good = (c for c in near if c.float32.failures + c.float64.failures <= failures or chosen.wide)
+        found = (c.form for c in sorted(good, key=lambda c: c.price) if self.equal(c.form))
+        return tuple((form, self.origin[form]) for form in islice(found, _MOST_CHEAP))
 
     def add_other(self, other: Expr) -> None:
         """Measure another spelling of the formula, with and without what divisors cancel."""
@@ -170,14 +169,14 @@ class _Search:
 
     def with_limits(self, chosen: Candidate) -> Candidate:
         """The candidate with an infinity inside bounded, where it else misses what the formula tends to."""
-        form = Limits(self.formula, self.judge.sample.points[FLOAT64]).kept(chosen.form)
+        form = self.judge.limits.kept(chosen.form)
         if form is chosen.form:
             return chosen
         why = "infinity over infinity where there is a limit"
         self.origin[form] = (*self.origin[chosen.form], Step("finite", chosen.form, form, why))
         scores = self.judge.score(form, FLOAT32, wide=chosen.wide), self.judge.score(form, FLOAT64)
-        price = _price(form) * (_WIDE if chosen.wide else 1)
-        return Candidate(form, *scores, price, chosen.wide, self.precision.far_worth)
+        own = price(form) * (WIDE if chosen.wide else 1)
+        return Candidate(form, *scores, own, chosen.wide, self.precision.far_worth)
 
     @property
     def best(self) -> Candidate:
@@ -230,7 +229,7 @@ class _Search:
         if form not in self.measured:
             self.effort.spend(_operands(form) * sum(map(len, self.judge.sample.points.values())))
             scores = self.judge.score(form, FLOAT32), self.judge.score(form, FLOAT64)
-            self.measured[form] = Candidate(form, *scores, _price(form), far_worth=self.precision.far_worth)
+            self.measured[form] = Candidate(form, *scores, price(form), far_worth=self.precision.far_worth)
         return self.measured[form]
 
     def add(self, form: Expr, steps: tuple[Step, ...], approximate: bool = False) -> None:
@@ -240,7 +239,7 @@ class _Search:
         """
         if form not in self.measured and form not in self.rejected:
             best = self.best
-            if best.accurate and _price(form) >= best.price:
+            if best.accurate and price(form) >= best.price:
                 return
             self.measure(form)
             self.origin[form] = steps
@@ -255,6 +254,29 @@ class _Search:
                 check = self.judge.sample.thorough_check
             self._equal[form] = check(self.formula, form)
         return self._equal[form]
+
+    def cancel(self) -> None:
+        """The formula without terms that cancel at every point, however differently they are written."""
+
+        def visit(node: Expr) -> Expr:
+            return ex.add(*self.remaining(node.args)) if node.op == "add" and not node.is_static else node
+
+        form = transform(self.formula, visit)
+        if form is not self.formula:
+            settled, steps = self.direct(form)
+            self.add(settled, (Step("cancelled", self.formula, form, "terms of equal size cancel"), *steps))
+
+    def remaining(self, terms: Sequence[Expr]) -> list[Expr]:
+        """The terms of a sum but for pairs that are the negative of each other."""
+        left: dict[tuple[float, ...], Expr] = {}
+        for term in terms:
+            column = tuple(self.judge.sample.truth(FLOAT64).floats(term))
+            opposite = tuple(-value for value in column)
+            if opposite in left and any(column):
+                del left[opposite]
+            else:
+                left[(*column, len(left)) if column in left or math.nan in column else column] = term
+        return list(left.values())
 
     # ------------------------------------------------------------------------------------------ one exponential
     def exponentials(self, form: Expr, steps: tuple[Step, ...]) -> None:
@@ -412,7 +434,7 @@ class _Search:
             for form, step in single_steps(best.form, _CHEAPER)[:_MOST_CHEAPER]:
                 settled, steps = self.direct(form)
                 settled = self.within(settled)
-                if _price(settled) < best.cost:
+                if price(settled) < best.cost:
                     self.add(settled, (*self.origin[best.form], step, *steps))
             if self.best is best:
                 break
@@ -432,10 +454,12 @@ class _Search:
     def narrow_or_wide(self) -> Candidate:
         """The best form, in float64 where float32 is not accurate enough."""
         best = self.cheapest()
-        if self.judge.score(best.form, FLOAT32, range_=_SAFE_RANGE) <= Score(0, self.precision.acceptable):
+        narrow = self.judge.score(best.form, FLOAT32, safe=_NEAR_THE_ENDS)
+        if narrow <= Score(0, self.precision.acceptable):
             return best
         options = [best]
         for candidate in self.leading(_MOST_WIDE):
             score = self.judge.score(candidate.form, FLOAT32, wide=True)
-            options.append(replace(candidate, float32=score, cost=_WIDE * candidate.cost, wide=True))
+            if score.nonfinite < narrow.nonfinite or score.ulp <= _USELESS:
+                options.append(replace(candidate, float32=score, cost=WIDE * candidate.cost, wide=True))
         return min(options, key=lambda c: (c.float32.failures, graded(c.float32.ulp), *c.key))

@@ -6,8 +6,9 @@ import math
 from collections.abc import Iterable
 from fractions import Fraction
 
+from symgrad.accuracy.guards import may_need_guard
 from symgrad.accuracy.machine import machine, machine_form
-from symgrad.accuracy.widening import NARROW, WIDEN
+from symgrad.accuracy.widening import DOUBLE, NARROW, SINGLE, WIDEN
 from symgrad.analysis.sizes import Sizes
 from symgrad.ir.expr import COMPARISONS, LOGICAL, ONE, ZERO, Expr
 from symgrad.ir.traversal import topological
@@ -35,6 +36,8 @@ _ARITHMETIC = {
     "sigmoid_backward": 1.1,
     "tanh_backward": 1.1,
     WIDEN: 1.0,
+    DOUBLE: 1.5,
+    SINGLE: 1.5,
 }
 _SCALAR = 0.7  # of an arithmetic operation, where one operand is a Python scalar
 _MASK = 2.0  # a truth value as the number 1 or 0
@@ -86,3 +89,47 @@ def cost(*forms: Expr) -> float:
     """The cost of computing the forms together, shared operations counted once."""
     lowered = [machine_form(forms[0])] if len(forms) == 1 else machine(forms)
     return total(operation_cost(node) for node in topological(*lowered))
+
+
+# What operations in registers take where a pass over memory takes 1: `benchmarks/functions.py`, 0.6 ns to a pass.
+_INSTRUCTION = 0.05
+_SPEEDS = (
+    *((0.2, "div"), (0.3, "exp"), (0.4, "expm1 cosh"), (0.5, "sigmoid asin acos"), (0.6, "tanh sin cos")),
+    *((0.7, "log softplus"), (0.75, "atan"), (0.8, "log1p"), (0.9, "sinh"), (1.0, "sinc"), (1.2, "atanh")),
+    *((1.5, "erf erfc erfcx"), (1.6, "hypot"), (2.1, "acosh"), (2.3, "asinh"), (2.4, "tan"), (3.0, "atan2")),
+    *((4.5, "pow"), (5.5, "erfinv"), (9.7, "log_ndtr digamma"), (13.0, "lgamma")),
+)
+_IN_REGISTERS = {name: figure for figure, names in _SPEEDS for name in names.split()}
+_FACTORS = frozenset({Fraction(2), Fraction(3), Fraction(1, 2), Fraction(-1, 2)})  # powers that are few instructions
+
+
+def in_registers(forms: Iterable[Expr]) -> float:
+    """What computing the forms in one fused pass takes beside the memory that it reads and writes, in passes."""
+    return total(map(_register_cost, topological(*machine(forms))))
+
+
+def _register_cost(node: Expr) -> float:
+    if node.is_static or not node.args:
+        return 0.0
+    name = NARROW.get(node.op, node.op)
+    if name == "pow" and node.args[1].number in _FACTORS:
+        name = "div"
+    row = FUNCTIONS.get(name)
+    return _IN_REGISTERS.get(name, _INSTRUCTION if row is None else max(_INSTRUCTION, row.cost - 1))
+
+
+_RISK = 3.0  # passes that guarding one function in a branch that may not be taken costs
+
+
+def guarding(form: Expr) -> float:
+    """The cost of the guards that the branches of a form may need."""
+    risky: set[tuple[Expr, Expr]] = set()
+    for node in topological(form):
+        if node.op == "where" and not node.args[0].is_static:
+            risky.update((n, node.args[0]) for b in node.args[1:] for n in topological(b) if may_need_guard(n))
+    return _RISK * len(risky)
+
+
+def price(form: Expr) -> float:
+    """The cost of a form by itself, with its guards."""
+    return cost(form) + guarding(form)

@@ -10,10 +10,10 @@ from symgrad.analysis.signs import positive, same_sign
 from symgrad.ir import expr as ex
 from symgrad.ir import truth
 from symgrad.ir.expr import COMPARISONS, FALSE, MINUS_ONE, ONE, OO, TRUE, ZERO, Expr, make
-from symgrad.ir.traversal import rebuild, topological
+from symgrad.ir.traversal import rebuild, substitute, topological
 from symgrad.spec.interval import Interval
 
-__all__ = ["within_domains"]
+__all__ = ["within_branches", "within_domains"]
 
 
 def within_domains(root: Expr, domains: Mapping[Expr, Interval]) -> Expr:
@@ -27,6 +27,27 @@ def within_domains(root: Expr, domains: Mapping[Expr, Interval]) -> Expr:
         rebuilt = rebuild(node, (mapped[a] for a in node.args))
         mapped[node] = _decided(rebuilt, domains)
     return mapped[root]
+
+
+def within_branches(root: Expr) -> Expr:
+    """`root` with choices that are numbers in the branch they stand in: where(c, 0, x * where(c, y, 2)) as
+    where(c, 0, 2 * x).
+
+    Derivatives are made of such choices. Where they stand, arithmetic may lead from 0 to no number.
+    """
+    mapped: dict[Expr, Expr] = {}
+    for node in topological(root):
+        args = [mapped[a] for a in node.args]
+        if node.op == "where" and not node.is_static:
+            args[1:] = [_in_branch(a, args[0], way) for way, a in enumerate(args[1:], start=1)]
+        mapped[node] = rebuild(node, args)
+    return mapped[root]
+
+
+def _in_branch(branch: Expr, condition: Expr, way: int) -> Expr:
+    own = [n for n in topological(branch) if n.op == "where" and n.args[0] is condition]
+    numbers = {n: n.args[way] for n in own if n.args[way].number is not None}
+    return substitute(branch, numbers) if numbers else branch
 
 
 def _decided(node: Expr, domains: Mapping[Expr, Interval]) -> Expr:

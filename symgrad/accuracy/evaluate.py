@@ -31,7 +31,7 @@ from symgrad.accuracy.balls import (
     rounded_sum,
     to_mpf,
 )
-from symgrad.accuracy.widening import NARROW, WIDEN
+from symgrad.accuracy.widening import DOUBLE, NARROW, SINGLE, WIDEN
 from symgrad.ir.expr import COMPARISONS, Expr
 from symgrad.ir.traversal import topological
 from symgrad.ops.functions import FUNCTIONS, real
@@ -117,7 +117,7 @@ _ARITHMETIC: dict[str, Any] = {
     "where": lambda c, a, b: a if c else b,
     "true": lambda: True,
     "false": lambda: False,
-    WIDEN: lambda a: a,
+    **dict.fromkeys((WIDEN, DOUBLE, SINGLE), lambda a: a),
     "held": lambda a: a,
     "boundary": lambda a: a,
     **{narrow: FUNCTIONS[name].meaning for narrow, name in NARROW.items()},
@@ -196,7 +196,7 @@ def _if_finite(value: Any) -> Any:
 
 _OF_TWO: dict[str, Callable[[Any, Any], Any]] = {"add": operator.add, "mul": operator.mul}
 _ARITHMETIC_OF_BALLS: dict[str, Callable[..., Any]] = {"add": rounded_sum, "mul": rounded_product}
-_MEANS_THE_SAME = {WIDEN: "held", **NARROW}
+_MEANS_THE_SAME = {**dict.fromkeys((WIDEN, DOUBLE, SINGLE), "held"), **NARROW}
 _EXACT: dict[str, Callable[..., Any]] = {
     "held": lambda x: x,
     "where": lambda condition, a, b: a if condition else b,
@@ -486,8 +486,8 @@ class Table:
         ]
 
 
-_APART = mp.mpf(2) ** -120  # from a point at which a formula is undefined, in relation to its size
-_WAYS = (1, 3), (-2, -3), (3, -1)  # by which its variables leave it, in turn
+_APART = mp.mpf(2) ** -400  # from a point at which a formula is undefined, in relation to its size: roots tend slowly
+_WAYS = (1, 3), (-2, -3), (3, -1), (-4, 2)  # by which its variables leave it, in turn
 
 
 def _aside(point: Environment, way: Sequence[int]) -> Environment:
@@ -500,8 +500,9 @@ def _aside(point: Environment, way: Sequence[int]) -> Environment:
 
 
 def _common_limit(sides: Sequence[Any]) -> Any:
-    """What all values are nearly; None where they are not."""
-    if not all(map(mp.isfinite, sides)):
+    """What all values are nearly, but for sides that are outside the formula's domain; None where they are not."""
+    sides = [side for side in sides if not mp.isnan(side)]
+    if len(sides) < 2 or not all(map(mp.isfinite, sides)):
         return None
     with mp.workprec(120):
         if all(_agree(side, sides[0]) for side in sides):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from symgrad.accuracy.evaluate import FLOAT32, Environment
 from symgrad.accuracy.machine import machine
@@ -14,12 +14,14 @@ from symgrad.ir.expr import Expr
 from symgrad.ir.traversal import rebuild, topological
 from symgrad.ir.truth import where
 from symgrad.ops.functions import FUNCTIONS
+from symgrad.ops.tensors import TENSOR_OPS
 
 
-def guard(root: Expr, points: Sequence[Environment]) -> Expr:
+def guard(root: Expr, points: Sequence[Environment], infinite: Collection[Expr] = ()) -> Expr:
     """Give functions in a dead branch a harmless argument, where they or their slopes could be non-finite there.
 
     `where` alone hides a dead branch from the value, but the derivative of the result would multiply its 0 by inf.
+    What is infinite on purpose, as a masked score, is 0 in a dead branch: the symbols that are `infinite`, and choices.
     """
     guarded: dict[Expr, Expr] = {}
     values = Simulation(points, FLOAT32)
@@ -27,13 +29,13 @@ def guard(root: Expr, points: Sequence[Environment]) -> Expr:
         args = [guarded[a] for a in node.args]
         if node.op == "where" and node.args[0].tensors:
             condition = args[0]
-            args[1] = _guard_branch(args[1], condition, True, values)
-            args[2] = _guard_branch(args[2], condition, False, values)
+            args[1] = _guard_branch(args[1], condition, True, values, infinite)
+            args[2] = _guard_branch(args[2], condition, False, values, infinite)
         guarded[node] = rebuild(node, args)
     return guarded[root]
 
 
-def _guard_branch(branch: Expr, condition: Expr, taken: bool, values: Simulation) -> Expr:
+def _guard_branch(branch: Expr, condition: Expr, taken: bool, values: Simulation, infinite: Collection[Expr]) -> Expr:
     mapped: dict[Expr, Expr] = {}
     for node in topological(branch):
         args = [mapped[a] for a in node.args]
@@ -43,10 +45,32 @@ def _guard_branch(branch: Expr, condition: Expr, taken: bool, values: Simulation
             bounded = _bounded(args[k], condition, taken)
             trial = rebuild(node, (*args[:k], bounded, *args[k + 1 :]))
             if bounded is args[k] or _can_fail(trial, condition, taken, _with_bounds(values, condition)):
-                bounded = where(condition, args[k], safe) if taken else where(condition, safe, args[k])
+                bounded = _alive(args[k], condition, taken, safe)
             args[k] = bounded
         mapped[node] = rebuild(node, args)
+        if node is not branch and (node in infinite or _is_masked(node)):
+            mapped[node] = _alive(mapped[node], condition, taken, ex.ZERO)
     return mapped[branch]
+
+
+def _alive(value: Expr, condition: Expr, taken: bool, otherwise: Expr) -> Expr:
+    """The value where its branch is taken."""
+    return where(condition, value, otherwise) if taken else where(condition, otherwise, value)
+
+
+def may_be_infinite(root: Expr) -> bool:
+    """Whether a value is infinite on purpose somewhere: a choice of infinity, or what tensor operations, sums and
+    products make of one."""
+    found: set[Expr] = set()
+    for node in topological(root):
+        passes = node.op in ("add", "mul") or node.op in TENSOR_OPS
+        if _is_masked(node) or (passes and any(a in found for a in node.args)):
+            found.add(node)
+    return root in found
+
+
+def _is_masked(node: Expr) -> bool:
+    return node.op == "where" and any(a in (ex.OO, -ex.OO) for a in node.args[1:])
 
 
 def _bounded(argument: Expr, condition: Expr, taken: bool) -> Expr:

@@ -53,24 +53,24 @@ class Limits:
         if not any(v != v for v in values) or not any(map(_is_divisor, topological(form))):
             return form
         most = _PRICE * (cost(form) + 1)  # and one pass for a cotangent
-        beyond = self._missed(self._formula)
-        missed = self._missed(form) - beyond
+        beyond = self.missed(self._formula)
+        missed = self.missed(form) - beyond
         for _ in range(_MOST_BOUNDED):
             better: list[tuple[int, float, int, Expr]] = []
             inside = list(_boundable(form)) if missed else []
             for k, node in enumerate(inside[-_MOST_TRIED:]):
                 candidate = _bounded(form, node)
-                left = self._missed(candidate) - beyond
+                left = self.missed(candidate) - beyond
                 if left < missed and (price := cost(candidate)) <= most:
                     better.append((len(left), price, -k, candidate))
             if not better:
                 break
             form = min(better)[-1]
-            missed = self._missed(form) - beyond
+            missed = self.missed(form) - beyond
         return form
 
-    def _missed(self, form: Expr) -> frozenset[int]:
-        """The points at which a form is not what the formula tends to."""
+    def missed(self, form: Expr) -> frozenset[int]:
+        """By number the points at which a form is not what the formula tends to."""
         values = self._simulation(machine_form(form))
         return frozenset(i for i, value in enumerate(values) if not self._is_limit(i, value))
 

@@ -17,6 +17,7 @@ from typing import Any
 import mpmath as mp
 
 from symgrad.accuracy.evaluate import FLOAT32, FLOAT64, Check, Environment, Format, Table, Truth
+from symgrad.accuracy.limits import Limits
 from symgrad.accuracy.machine import machine_form
 from symgrad.accuracy.simulate import ROUGH, Simulation
 from symgrad.ir import expr as ex
@@ -85,7 +86,8 @@ class Sample:
     """Points of each format, with the values that expressions have there: shared by all formulas measured on them.
 
     With `limits`, where a formula is undefined at a point alone, its limit is its value. `large` are the tensors that
-    have values beyond 1e18, as their domains say.
+    have values beyond 1e18, as their domains say. Where variables are `computed`, as results of whole tensors, they
+    depend on each other, and values beyond 1e18 count as those of tensors that are.
     """
 
     def __init__(
@@ -93,10 +95,12 @@ class Sample:
         points: Mapping[Format, Sequence[Environment]],
         limits: bool = False,
         large: Collection[Expr] = (),
+        computed: bool = False,
     ) -> None:
         self.points = points
         self.limits = limits
         self.large = large
+        self.computed = computed
         self._tables: dict[Format, Table] = {}
         self._simulations: dict[tuple[Format, Format], Simulation] = {}
         self._far: dict[Format, Sequence[bool]] = {}
@@ -107,7 +111,7 @@ class Sample:
     def far(self, target: Format) -> Sequence[bool]:
         """Of each point of a format, whether a tensor has a value there that nobody said it has."""
         if target not in self._far:
-            own = [s for s in self.symbols if s.tensors and s["kind"] == "tensor" and s not in self.large]
+            own = [s for s in self.symbols if (s["kind"] == "tensor" or s.is_differential) and s not in self.large]
             self._far[target] = [any(abs(point[s]) > FAR for s in own) for point in self.points[target]]
         return self._far[target]
 
@@ -134,6 +138,14 @@ class Sample:
         if target not in self._tables:
             self._tables[target] = Table(self.points[target], self.limits)
         return self._tables[target]
+
+    @cached_property
+    def content(self) -> str:
+        """What is measured on it depends on: a text that is the same in every process."""
+        rows = [[target.name, *(point.values() for point in points)] for target, points in self.points.items()]
+        points = repr([[own if isinstance(own, str) else [*own] for own in row] for row in rows])
+        names = sorted(s.digest.hex() for s in self.large)
+        return repr(([s.digest.hex() for s in self.symbols], points, self.limits, self.computed, names))
 
     @cached_property
     def check(self) -> Check:
@@ -234,6 +246,11 @@ class Judge:
         """Compares expressions at some of the points."""
         return self.sample.check
 
+    @cached_property
+    def limits(self) -> Limits:
+        """What the formula tends to where a variable is infinite."""
+        return Limits(self.formula, self.sample.points[FLOAT64])
+
     def references(self, target: Format) -> list[_Reference]:
         """True values where they are finite and representable."""
         if target not in self._references:
@@ -296,12 +313,13 @@ class Judge:
         errors = (r.error(FLOAT32.round(values[r.index]), smallest) for r in self.references(FLOAT32))
         return max(errors, default=0.0)
 
-    def score(self, form: Expr, target: Format, wide: bool = False, range_: float = 1.0) -> Score:
-        """The worst error of `form` in `target`, where the truth is within this part of the format's range."""
+    def score(self, form: Expr, target: Format, wide: bool = False, *, safe: float = 1.0) -> Score:
+        """The worst error of `form` in `target`; with `safe`, so many times off the ends of the format's range."""
         measured = self.measure(form, target, wide)
-        if range_ == 1:
+        if safe == 1:
             return measured.score
-        inside = {r.index for r in self.references(target) if abs(r.high) <= range_ * target.largest}
+        least, most = safe * math.ldexp(1.0, target.min_exponent - 1), target.largest / safe
+        inside = {r.index for r in self.references(target) if not r.high or least <= abs(r.high) <= most}
         errors = {i: e for i, e in measured.errors.items() if i in inside}
         return Measurement(errors, measured.near, measured.far & inside).score
 
@@ -318,6 +336,8 @@ class Judge:
         if size > target.largest or (size == target.largest and low * high > 0):
             return None
         ulp = (max(above, target.min_exponent) if high else target.min_exponent) - target.precision
+        if self.sample.computed and high and not 1 / FAR <= size <= FAR:
+            far = math.isfinite(self.precision.far_worth)
         own = [(slope, moves[s][index]) for s, slope in truth.slopes.items()]
         credit = self.precision.explained * _moved([(slope, move - ulp) for slope, move in own if move is not None])
         return _Reference(

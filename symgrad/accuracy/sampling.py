@@ -30,6 +30,7 @@ _SPREAD = 2_654_435_761  # a prime, whose multiples are spread
 _MOST_JOINT, _MOST_TOGETHER = 90, 88
 _ALIKE = (1e30, 1e-30, 1e19, 1e-12, 1e22, 1e13, 1e30, 1e-6, 1e9, 1e-30, 1e19, 1e4)  # magnitudes of all tensors together
 _ZEROS = 3  # points with the same tensor at 0
+_MOST_AT_ENDS = 4  # settings of hyperparameters at an end of a tensor's domain
 _INTEGERS = (-2.0, 3.0, 2.0, -1.0, -3.0, 1.0)
 _GOLDEN = (math.sqrt(5) - 1) / 2
 
@@ -134,13 +135,14 @@ def _points(
     if len(tensors) > 1:
         makers += [partial(joint, k) for k in range(_MOST_JOINT)]
         makers += [partial(_together, k, moderate, tensors, target) for k in range(_MOST_TOGETHER)]
-    wanted = _thin(range(len(makers)), most - len(kept))
+    ends = [{**p, **own} for p in _at_ends(moderate, tensors) for own in settings[1:_MOST_AT_ENDS]][: most // 8]
+    wanted = _thin(range(len(makers)), most - len(kept) - len(ends))
     thinned = [{**makers[k](), **settings[k % len(settings)]} for k in wanted]  # the others are not even made
     alike = _of_one_size(moderate, tensors, target)[: most // 16] if ratios and len(tensors) > 1 else []
     zeros = _both_zero(moderate, tensors)[: most // 16]
     own = ([{**p, **settings[k % len(settings)]} for k, p in enumerate(ps)] for ps in (kept, [*alike, *zeros]))
     first, last = own
-    return [*first, *thinned, *last]
+    return [*first, *thinned, *last, *ends]
 
 
 def some_of(values: Sequence[Sequence[Any]], most: int) -> list[tuple[Any, ...]]:
@@ -192,6 +194,16 @@ def _both_zero(moderate: Mapping[Expr, Sequence[Any]], tensors: Mapping[Expr, In
     ]
 
 
+def _at_ends(moderate: Mapping[Expr, Sequence[Any]], tensors: Mapping[Expr, Interval]) -> list[Environment]:
+    """Points at which one tensor is at an end of its domain: what happens there depends on hyperparameters."""
+    return [
+        {o: end if o is s else moderate[o][j % len(moderate[o])] for j, o in enumerate(tensors)}
+        for s, within in tensors.items()
+        for end in (within.lower, within.upper)
+        if math.isfinite(end) and end in within and s["kind"] == "tensor"
+    ]
+
+
 def _integers(moderate: Mapping[Expr, Sequence[Any]], tensors: Mapping[Expr, Interval]) -> list[Environment]:
     """Points at which a power of a negative number is real."""
     points: list[Environment] = []
@@ -225,6 +237,20 @@ def _thin(places: Sequence[int], most: int) -> Sequence[int]:
     if len(places) <= most:
         return places
     return [places[i * len(places) // most] for i in range(most)]
+
+
+_ROUND = (0.0, 1.0, -1.0, 0.5, -0.5, 2.0, -2.0, 3.0, -3.0)
+_MOST_ROUND = len(_ROUND) ** 2
+
+
+def at_round_numbers(points: Sequence[Environment], ranges: Mapping[Expr, Interval]) -> list[Environment]:
+    """Points at which the given tensors of floats are small whole numbers or halves, where functions have single poles.
+
+    What else there is has the values of `points` in turn.
+    """
+    within = [[v for v in _ROUND if v in own] or [_middle(own)] for own in ranges.values()]
+    found = some_of(within, _MOST_ROUND) if ranges and points else []
+    return [{**points[k % len(points)], **dict(zip(ranges, own, strict=True))} for k, own in enumerate(found)]
 
 
 _STRIDE = 7919  # a prime: samples alternate in sign, and every second one would leave out half of the line

@@ -30,7 +30,7 @@ from symgrad.accuracy.evaluate import (
     product_of,
     sum_of,
 )
-from symgrad.accuracy.widening import NARROW, WIDEN
+from symgrad.accuracy.widening import DOUBLE, NARROW, SINGLE, WIDEN
 from symgrad.ir.expr import Expr
 from symgrad.ir.traversal import topological
 
@@ -74,10 +74,11 @@ class Simulation:
             return [_as_float(leaf_value(node))] * len(self.points)
         if not node.symbols:
             return [_as_float(exact([node], {}, _BITS)[0])] * len(self.points)  # emitted as one rounded number
-        wide = node.is_static or node.op == WIDEN or any(a in self._wide for a in node.args)
-        if wide and not node.is_static and node.op not in NARROW:
+        wide = node.is_static or node.op in (WIDEN, DOUBLE) or any(a in self._wide for a in node.args)
+        rounds = node.op in NARROW or node.op == SINGLE
+        if wide and not node.is_static and not rounds:
             self._wide.add(node)
-        target = FLOAT64 if wide and node.op not in NARROW else self.target
+        target = FLOAT64 if wide and not rounds else self.target
         columns = [self._operand(a, wide) for a in node.args]
         if self.off and not node.is_static:
             apply = _off(self.off[len(self._columns) % len(self.off)], node, _operation(node, target), target)
@@ -251,7 +252,7 @@ _NATIVE: dict[str, Elementwise] = {
     "or": lambda *a: any(a),
     "true": lambda: True,
     "false": lambda: False,
-    WIDEN: lambda a: a,
+    **dict.fromkeys((WIDEN, DOUBLE, SINGLE), lambda a: a),
     **COMPARE,
 }
 

@@ -17,7 +17,7 @@ from symgrad.spec.model import Spec, Tensor
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["arguments", "drawn"]
+__all__ = ["arguments", "drawn", "unfilled"]
 
 _ROW = 1024  # of the last dimension, where there are that many elements
 _MIDDLE = 64
@@ -35,6 +35,16 @@ def arguments(spec: Spec, elements: int, dtype: torch.dtype, device: str = "cpu"
         for own, t in zip(spec.tensors, tensors, strict=True)
     ]
     return [*found, *settings]
+
+
+def unfilled(spec: Spec, elements: int, dtype: torch.dtype) -> list[Any]:
+    """Arguments of which only the shapes matter: nobody writes to their memory."""
+    import torch
+
+    shape_of = _shapes(spec, elements)
+    dtypes = {"float": dtype, "int": torch.int64, "bool": torch.bool}
+    tensors = [torch.empty(shape_of(t), dtype=dtypes[t.dtype], requires_grad=t.grad) for t in spec.tensors]
+    return [*tensors, *(_setting(spec, h) for h in spec.hyperparameters)]
 
 
 def drawn(spec: Spec, elements: int) -> tuple[list[Any], list[Any]]:

@@ -175,6 +175,13 @@ _jobs_option = click.option(
     help="Specs compiled at once; by default as many as there are cores.",
 )
 
+_cache_option = click.option(
+    "--cache/--no-cache",
+    default=True,
+    show_default=True,
+    help="Spare searches for forms that an earlier run made, and keep those of this run.",
+)
+
 _kernels_option = click.option(
     "--kernels/--no-kernels",
     default=None,
@@ -220,6 +227,7 @@ def main() -> None:
 @_prove_option("Compile every spec, and write only files whose values and derivatives SymPy does not refute.")
 @_kernels_option
 @_target_option
+@_cache_option
 @_jobs_option
 @_verbosity
 def gen(
@@ -234,6 +242,7 @@ def gen(
     prove: bool,
     kernels: bool | None,
     targets: tuple[str, ...],
+    cache: bool,
     jobs: int | None,
 ) -> int:
     """Generate the module and the test of every SPEC.
@@ -246,7 +255,9 @@ def gen(
     """
     from symgrad.cli.specs import Writing, generate
 
-    asked = _request(specs, out, tests, kernels=kernels, targets=targets, full=full, prove=prove, jobs=jobs)
+    asked = _request(
+        specs, out, tests, kernels=kernels, targets=targets, full=full, prove=prove, cache=cache, jobs=jobs
+    )
     return generate(_terminal(), asked, Writing(force, prune, dry=dry_run or diff, diff=diff))
 
 
@@ -258,6 +269,7 @@ def gen(
 @click.option("--prune", is_flag=True, help="Remove generated files that no spec gives any more.")
 @_kernels_option
 @_target_option
+@_cache_option
 @_jobs_option
 @_verbosity
 def watch(
@@ -268,6 +280,7 @@ def watch(
     prune: bool,
     kernels: bool | None,
     targets: tuple[str, ...],
+    cache: bool,
     jobs: int | None,
 ) -> int:
     """Generate, and again whenever a SPEC changes, until Ctrl-C.
@@ -278,7 +291,7 @@ def watch(
     from symgrad.cli.specs import watch as watch_specs
 
     def ask() -> Request:
-        return _request(specs, out, tests, kernels=kernels, targets=targets, jobs=jobs)
+        return _request(specs, out, tests, kernels=kernels, targets=targets, cache=cache, jobs=jobs)
 
     return watch_specs(_terminal(), ask, Writing(force, prune))
 

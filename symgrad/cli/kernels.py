@@ -6,7 +6,6 @@ import os
 import tempfile
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from importlib.util import find_spec
 from itertools import product
 from pathlib import Path
 
@@ -14,21 +13,22 @@ from symgrad.cli.terminal import Terminal
 from symgrad.cli.work import Failed
 from symgrad.errors import SpecError, SymgradError
 from symgrad.importing import import_generated
+from symgrad.resources import lacking
 
 __all__ = ["bench", "bench_arrays", "build"]
 
 
-def _lacks_torch(terminal: Terminal, command: str) -> bool:
-    """Whether PyTorch is not there; if so, says what to install."""
-    if find_spec("torch") is not None:
-        return False
-    terminal.problem(f'{command} needs PyTorch, which is not installed: python -m pip install "symgrad[torch]"')
-    return True
+def _lacks(terminal: Terminal, target: str, command: str) -> bool:
+    """Whether a framework is not there; if so, says what to install."""
+    told = lacking(target)
+    if told:
+        terminal.problem(f"{command} {told}")
+    return bool(told)
 
 
 def build(terminal: Terminal, modules: Sequence[Path], dtypes: Sequence[str]) -> int:
     """Compile the fused passes of generated modules into the cache."""
-    if _lacks_torch(terminal, "build"):
+    if _lacks(terminal, "torch", "build"):
         return 1
     import torch
 
@@ -78,7 +78,7 @@ def bench(
     plot: Path | None,
 ) -> int:
     """Measure the forms of specs."""
-    if _lacks_torch(terminal, "bench"):
+    if _lacks(terminal, "torch", "bench"):
         return 1
     import torch
 
@@ -139,11 +139,8 @@ def bench_arrays(
     json: Path | None,
 ) -> int:
     """Measure the modules of specs for frameworks beside PyTorch."""
-    for name in targets:
-        if find_spec(name) is None:
-            install = f'python -m pip install "symgrad[{name}]"'
-            terminal.problem(f"bench --target {name} needs {name}, which is not installed: {install}")
-            return 1
+    if any(_lacks(terminal, name, f"bench --target {name}") for name in targets):
+        return 1
     from symgrad.bench import arrays, report
     from symgrad.compiler.compile import compile_operation
     from symgrad.parse import parse_formulas

@@ -31,7 +31,8 @@ class Request:
 
     ``whole``: the specs are all that folders hold, so that files of other specs may be left over. ``full``: headers are
     not believed, everything is compiled. ``prove``: so it is, and SymPy judges it. ``partly``: the targets are those of
-    this command alone, so that files for others are not left over.
+    this command alone, so that files for others are not left over. ``cache``: forms that earlier runs chose are looked
+    up, and those of this run are kept.
     """
 
     specs: Sequence[str | Failed]
@@ -43,6 +44,7 @@ class Request:
     partly: bool = False
     full: bool = False
     prove: bool = False
+    cache: bool = False
     jobs: int | None = None
 
 
@@ -273,7 +275,8 @@ class _Run:
     def each(self, act: Callable[[Ready | Known], None], *, compile_edited: bool = False) -> None:
         """Call ``act`` for each spec that does not fail; those are compiled whose headers leave a doubt."""
         known = [self._known(spec, compile_edited=compile_edited) for spec in self.specs]
-        failed = _each(self.terminal, known, self.asked.jobs, act, self.package, prove=self.asked.prove)
+        state = files.compiler_hash() if self.asked.cache and any(isinstance(s, Spec) for s in known) else ""
+        failed = _each(self.terminal, known, self.asked.jobs, act, self.package, prove=self.asked.prove, state=state)
         self.failed += len(failed)
         self._failures += failed
 
@@ -331,11 +334,12 @@ def _each(
     package: str = "",
     *,
     prove: bool = False,
+    state: str = "",
 ) -> list[str]:
     """Call ``act`` with every spec that compiles, in order; the paths of specs that failed, there or before."""
     failed: list[str] = []
     told: set[str] = set()
-    outcomes = compile_all(specs, jobs, package, prove=prove)
+    outcomes = compile_all(specs, jobs, package, prove=prove, state=state)
     with closing(outcomes), terminal.progress(outcomes, [spec.path for spec in specs]) as shown:
         for outcome in shown:
             if isinstance(outcome, Failed):

@@ -118,14 +118,19 @@ def load_all(
 
 
 def compile_all(
-    specs: Sequence[Spec | Failed | Known], jobs: int | None = None, package: str = "", *, prove: bool = False
+    specs: Sequence[Spec | Failed | Known],
+    jobs: int | None = None,
+    package: str = "",
+    *,
+    prove: bool = False,
+    state: str = "",
 ) -> Generator[Outcome, None, None]:
     """What becomes of each spec, in order; ``jobs`` (default: one a core) are compiled at once.
 
     ``package`` is where tests find their modules, empty where these stand beside them. With ``prove`` SymPy judges
-    what was compiled.
+    what was compiled. ``state`` is that of the compiler, under which measurements are kept; empty for none.
     """
-    return work_all(specs, partial(_compiled, package=package, prove=prove), jobs)
+    return work_all(specs, partial(_compiled, package=package, prove=prove, state=state), jobs)
 
 
 def work_all(
@@ -207,10 +212,12 @@ def _attempt(work: Callable[[Spec], R], spec: Spec) -> R | Failed:
         return _crash(spec.path, error)
 
 
-def _compiled(spec: Spec, package: str, prove: bool) -> Ready:
+def _compiled(spec: Spec, package: str, prove: bool, state: str) -> Ready:
+    from symgrad.compiler.measured import measured_at_home
     from symgrad.pipeline import compile_spec
 
-    compiled = compile_spec(spec, package=package, prove=prove)
+    measured = measured_at_home(state) if state else None
+    compiled = compile_spec(spec, package=package, prove=prove, measured=measured)
     refused = "\n".join(mistake.render() for mistake in compiled.mistakes)
     return Ready(spec, compiled.files, compiled.shared, compiled.derivation, refused)
 

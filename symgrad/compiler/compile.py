@@ -18,8 +18,11 @@ from symgrad.parse.formula import formula
 from symgrad.spec.yaml_source import SourceText
 
 
-def compile_operation(program: Program) -> Operation:
-    """Differentiate, stabilise and plan a parsed spec."""
+def compile_operation(program: Program, memory: Memory | None = None) -> Operation:
+    """Differentiate, stabilise and plan a parsed spec.
+
+    `memory` may be that of the same spec with other options for kernels: no form is measured or chosen again.
+    """
     spec = program.spec
     roots: dict[str, Expr] = {**program.outputs, **{f"grad of {t}": g for t, g in program.gradients.items()}}
     for tensor, value in program.optional.items():
@@ -30,9 +33,11 @@ def compile_operation(program: Program) -> Operation:
     texts = [h for h in spec.hyperparameters if h.type == "str"]
     choices = {program.symbols[h.name]: tuple(map(str, h.choices or ())) for h in texts}
     tree = split(roots, choices, {absent(tensor.name) for tensor in program.optional})
-    memory = Memory()
+    memory = memory or Memory()
     body = map_leaves(tree, partial(compile_variant, program, memory, True))
-    if any(v.wide_values or v.wide_slopes for v in leaves(body)) and any(v.plan.extras for v in leaves(body)):
+    if any(v.wide_values or v.wide_slopes or v.wide_alone for v in leaves(body)) and any(
+        v.plan.extras for v in leaves(body)
+    ):
         body = map_leaves(tree, partial(compile_variant, program, memory, False))  # all are computed alike
     _refuse_idle_packings(program, leaves(body))
     return Operation(program, body, memory=memory)

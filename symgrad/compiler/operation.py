@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, TypeAlias, TypeVar
 
 from symgrad.accuracy.candidates import Choice
 from symgrad.accuracy.rewrite import Step
+from symgrad.accuracy.widening import without_float64
 from symgrad.compiler.override import Override
 from symgrad.compiler.second import Second
 from symgrad.compiler.workbench import Memory
@@ -28,7 +29,8 @@ class Variant:
     `outputs` are the forms that forward computes. `gradients` and `tangents` hold, for each output and tensor, the
     contribution of that output's cotangent to that tensor's gradient, and of that tensor's tangent to that output's;
     `partials` the derivatives themselves, where an output is pointwise in a tensor.
-    `wide_values` and `wide_slopes` say what is evaluated in float64 for smaller inputs.
+    `wide_values` and `wide_slopes` say what is evaluated in float64 for smaller inputs; `wide_alone` are
+    the derivatives that are so beside others, by output and tensor.
     """
 
     formulas: Mapping[str, Expr]
@@ -43,6 +45,7 @@ class Variant:
     partials: Mapping[tuple[str, str], Expr]
     slope_choices: Mapping[tuple[str, str], Choice]
     recognitions: Mapping[str, tuple[Step, ...]] = field(default_factory=dict)
+    wide_alone: frozenset[tuple[str, str]] = frozenset()
     second: Second = field(default_factory=Second)  # for fused passes
     lets: Mapping[Expr, str] = field(default_factory=dict)  # the spec's names of intermediates, by form
     stand_ins: Mapping[Any, Mapping[Expr, Expr]] = field(default_factory=dict)  # in a choice, and what they stand for
@@ -52,6 +55,16 @@ class Variant:
         """The tensors that are read; an optional one that is not among them may be absent."""
         given = [*self.formulas.values(), *(o.gradient for o in self.overrides.values())]
         return frozenset[Expr]().union(*(form.tensors for form in given))
+
+    def is_wide(self, output: str, tensor: str) -> bool:
+        """Whether a derivative is evaluated in float64 for smaller inputs."""
+        return self.wide_slopes or (output, tensor) in self.wide_alone
+
+    @cached_property
+    def in_float64(self) -> list[str]:
+        """What is evaluated in float64 for smaller inputs, in words."""
+        alone = [f"d{y}/d{x}" for y, x in sorted(self.wide_alone)]
+        return ["value"] * self.wide_values + ["derivatives"] * self.wide_slopes + alone
 
     def gradients_of(self, tensor: str) -> list[Expr]:
         """The contributions of the cotangents to a tensor's gradient, or what the spec gives instead."""
@@ -66,7 +79,7 @@ class Variant:
             and self.overrides == {t: o for t, o in other.overrides.items() if t != tensor}
             and [s.source for s in self.plan.base] == [s.source for s in other.plan.base]
             and [s.value for s in self.plan.extras] == [s.value for s in other.plan.extras]
-            and self.wide_slopes == other.wide_slopes
+            and (self.wide_slopes, self.wide_alone) == (other.wide_slopes, other.wide_alone)
         )
 
     def _from_saved(self, derivatives: Mapping[tuple[str, str], Expr], without: str = "") -> dict[Any, Expr]:
@@ -98,6 +111,26 @@ class Operation:
     def derivative_body(self) -> Body:
         """`body` for backward and jvp, which often need not ask whether an optional tensor is absent."""
         return _joined(self.body, {absent(t.name): t.name for t in self.program.spec.tensors})
+
+    def in_one_type(self) -> Operation:
+        """The same for frameworks that compute all derivatives in one type: in float64 where one of them needs it."""
+
+        def visit(variant: Variant) -> Variant:
+            if not variant.wide_alone:
+                return variant
+            gradients, tangents = (
+                {key: without_float64(form) for key, form in forms.items()}
+                for forms in (variant.gradients, variant.tangents)
+            )
+            return replace(
+                variant,
+                gradients=gradients,
+                tangents=tangents,
+                wide_slopes=True,
+                wide_alone=frozenset[tuple[str, str]](),
+            )
+
+        return replace(self, body=map_leaves(self.body, visit))
 
     def variants(self) -> list[tuple[tuple[str, ...], Variant]]:
         """All variants with the conditions that lead to them, in order."""

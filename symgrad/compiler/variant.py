@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeAlias
 
+from symgrad.accuracy.widening import in_float64
 from symgrad.analysis.sizes import Sizes
 from symgrad.compiler.operation import Variant
 from symgrad.compiler.override import Override, override
 from symgrad.compiler.second import NOT_ASKED, Second, second_derivatives, total_gradients
 from symgrad.compiler.verify import verified
 from symgrad.compiler.workbench import Memory, Slope, Workbench, isolate
-from symgrad.differentiate.modes import jvp, vjp
+from symgrad.differentiate.modes import is_tensor_op, jvp, vjp
 from symgrad.differentiate.symbols import cotangent, tangent
 from symgrad.ir.branches import Roots
 from symgrad.ir.expr import Expr, make
-from symgrad.ir.traversal import substitute
+from symgrad.ir.traversal import substitute, topological
 from symgrad.ops.tensors.shapes import ShapeConflict
 from symgrad.parse import Program
 from symgrad.parse.scope import with_shape
@@ -42,18 +43,21 @@ def compile_variant(program: Program, memory: Memory, may_keep: bool, roots: Roo
     respelled = {name: bench.respelled(form) for name, (form, _) in read.items()}
     recognised = {name: form for name, (form, _) in respelled.items()}
     verified("recognise", recognised.values())
-    value_choices = {name: bench.chosen(root) for name, root in recognised.items()}
-    outputs = {name: bench.guarded(bench.settle(root)) for name, root in recognised.items()}
-    verified("stabilise", outputs.values())
     wanted = _differentiated(program, formulas)
+    derived_of = [recognised[o.name] for o in spec.outputs if o.grad]
+    bench.agree(recognised.values(), derived_of, [program.symbols[t] for t in wanted])
+    value_choices = {name: bench.chosen(root) for name, root in recognised.items()}
+    outputs = {name: bench.settle(root) for name, root in recognised.items()}
+    verified("stabilise", outputs.values())
+    forward = frozenset(bench.values)
     gradients, tangents = _gradients_and_tangents(program, bench, formulas, recognised, wanted)
     verified("differentiate", [*gradients.values(), *tangents.values()])
     overrides = {t: override(program, formulas, t, roots[f"grad of {t}"], bench) for t in program.gradients}
     differentiable = {o.name: recognised[o.name] for o in spec.outputs if o.grad}
     partials, slopes = bench.pointwise_slopes(differentiable, wanted)
-    wide_values = any(choice.chosen.wide for choice in bench.values.values())
-    wide_slopes = any(choice.chosen.wide for choice in bench.slopes.values())
-    extras = may_keep and not wide_values and not wide_slopes  # float64 is not worth keeping
+    wide_values = any(choice.chosen.wide for region, choice in bench.values.items() if region in forward)
+    wide_slopes, wide_alone = _wide(bench, slopes, forward, formulas)
+    extras = may_keep and not (wide_values or wide_slopes or wide_alone)  # float64 is not worth keeping
     named = _packed_forms(program, bench, outputs)
     planner = _Planner(program, bench, formulas, outputs, overrides, slopes, extras, named)
     derived, chosen = planner.choose(Derivatives(gradients, tangents, partials))
@@ -65,12 +69,13 @@ def compile_variant(program: Program, memory: Memory, may_keep: bool, roots: Roo
     return Variant(
         formulas,
         outputs,
-        inside,
+        _in_float64(inside, wide_alone, chosen),
         overrides,
-        derived.tangents,
+        _in_float64(derived.tangents, wide_alone, chosen),
         chosen,
         wide_values=wide_values,
         wide_slopes=wide_slopes,
+        wide_alone=wide_alone,
         value_choices=value_choices,
         partials=derived.partials,
         recognitions={name: (*steps, *respelled[name][1]) for name, (_, steps) in read.items()},
@@ -82,6 +87,29 @@ def compile_variant(program: Program, memory: Memory, may_keep: bool, roots: Roo
             **{key: {s: op for op, s in slope.stand_ins.items()} for key, slope in slopes.items()},
         },
     )
+
+
+def _wide(
+    bench: Workbench, slopes: Mapping[tuple[str, str], Slope], forward: Collection[Expr], formulas: Mapping[str, Expr]
+) -> tuple[bool, frozenset[tuple[str, str]]]:
+    """Whether all derivatives are computed in float64, or else which: those that need it, where all are pointwise.
+
+    Beside what is `forward`, values are parts of gradients that the spec gives.
+    """
+    alone = frozenset(key for key, slope in slopes.items() if slope.choice.chosen.wide)
+    nodes = topological(*formulas.values())
+    apart = not any(is_tensor_op(n) or n.get("kind") == "bool_tensor" for n in nodes)
+    given = any(choice.chosen.wide for region, choice in bench.values.items() if region not in forward)
+    if apart and len(alone) < len(slopes) and not given:
+        return False, alone
+    return given or any(choice.chosen.wide for choice in bench.slopes.values()), frozenset()
+
+
+def _in_float64(
+    derivatives: Mapping[tuple[str, str], Expr], wide: Collection[tuple[str, str]], plan: Plan
+) -> dict[tuple[str, str], Expr]:
+    saved = frozenset(s.value for s in plan.base)
+    return {key: in_float64(form, saved) if key in wide else form for key, form in derivatives.items()}
 
 
 def _differentiated(program: Program, formulas: Mapping[str, Expr]) -> list[str]:
@@ -237,7 +265,7 @@ def _packed_forms(program: Program, bench: Workbench, outputs: Mapping[str, Expr
             found[name] = [outputs[name]]
         elif written is not None:
             form = bench.recognise(written)[0]
-            found[name] = [form, written] if form.is_boolean else [bench.guarded(bench.settle(form)), form, written]
+            found[name] = [form, written] if form.is_boolean else [bench.settle(form), form, written]
     return found
 
 

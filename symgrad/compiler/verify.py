@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from functools import cache
 from math import inf
 
-from symgrad.accuracy.widening import NARROW, WIDEN
+from symgrad.accuracy.widening import DOUBLE, NARROW, SINGLE, WIDEN
 from symgrad.ir.expr import COMPARISONS, Expr
 from symgrad.ir.traversal import topological
 from symgrad.ops.functions import FUNCTIONS
@@ -32,7 +32,7 @@ _CORE: dict[str, tuple[float, float]] = {
     "and": (2, inf),
     "or": (2, inf),
     **dict.fromkeys(COMPARISONS, (2, 2)),
-    **dict.fromkeys((WIDEN, *NARROW), (1, 1)),
+    **dict.fromkeys((WIDEN, DOUBLE, SINGLE, *NARROW), (1, 1)),
     **dict.fromkeys(("row_sum", "row_max", "row_min", "row_value", "row_reciprocal", "row_place"), (1, 1)),  # of passes
     "row_at": (2, 2),
     "held": (1, 1),

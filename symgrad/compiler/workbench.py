@@ -7,7 +7,7 @@ is measured. The chosen forms are remembered, so that forward, backward and jvp 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -15,17 +15,20 @@ from typing import Any
 from symgrad.accuracy.candidates import Candidate, Choice, Effort
 from symgrad.accuracy.choose import RESPELLED, choose, recognise
 from symgrad.accuracy.cost import cost
-from symgrad.accuracy.domains import within_domains
+from symgrad.accuracy.domains import within_branches, within_domains
 from symgrad.accuracy.evaluate import FLOAT32, FLOAT64, Environment, Format
-from symgrad.accuracy.guards import guard
+from symgrad.accuracy.guards import guard, may_be_infinite
 from symgrad.accuracy.measure import FAR, PRECISIONS, Judge, Sample
 from symgrad.accuracy.rewrite import Step, rewrite
-from symgrad.accuracy.sampling import ALL_REALS, sample_points
-from symgrad.differentiate.modes import is_tensor_op, partials, region_leaves
+from symgrad.accuracy.sampling import ALL_REALS, at_round_numbers, sample_points
+from symgrad.accuracy.together import Member, Worth, together
+from symgrad.compiler.measured import Measured
+from symgrad.differentiate.modes import is_tensor_op, partials, region_leaves, vjp
+from symgrad.differentiate.symbols import cotangent
 from symgrad.differentiate.ties import held, released
-from symgrad.ir.expr import Expr, make
+from symgrad.ir.expr import ZERO, Expr, make
 from symgrad.ir.traversal import rebuild, substitute, topological
-from symgrad.ops.tensors import TENSOR_OPS, is_number, shape_only
+from symgrad.ops.tensors import TENSOR_OPS, interval, is_number, shape_only
 from symgrad.ops.tensors.shapes import covers, shape_sources
 from symgrad.parse import Program
 from symgrad.parse.alignment import cancelled
@@ -57,13 +60,17 @@ class Slope:
 
 @dataclass(frozen=True)
 class Memory:
-    """What the variants of a program share: sample points, measurements, chosen forms, and what searches may spend."""
+    """What the variants of a program share: sample points, measurements, chosen forms, and what searches may spend.
+
+    `measured` are choices of earlier runs.
+    """
 
     samples: dict[tuple[frozenset[Expr], int], Sample] = field(default_factory=dict)
     points: dict[tuple[Any, ...], dict[Format, list[Environment]]] = field(default_factory=dict)
     judges: dict[Expr, Judge] = field(default_factory=dict)
     choices: dict[Expr, Choice] = field(default_factory=dict)
     effort: Effort = field(default_factory=Effort)
+    measured: Measured | None = None
 
 
 class Workbench:
@@ -74,6 +81,7 @@ class Workbench:
         self._memory = memory or Memory()
         self.values: dict[Expr, Choice] = {}
         self.slopes: dict[Expr, Choice] = {}
+        self._stand_ins: dict[Expr, Mapping[Expr, Expr]] = {}
         self._forward: set[Expr] = set()
         self._of_values: dict[Expr, Expr] = {}
         self._recognised: dict[Expr, tuple[Expr, tuple[Step, ...]]] = {}
@@ -95,8 +103,12 @@ class Workbench:
         symbols, spec = self._program.symbols, self._program.spec
         return self._ranges | {symbols[h.name]: h.domain for h in spec.hyperparameters if h.domain is not None}
 
+    def _range(self, variable: Expr) -> Interval:
+        """Where the values of a variable of a region are: a tensor, or the result of a tensor operation."""
+        return self._ranges.get(variable) or variable.get("within") or ALL_REALS
+
     def _within(self, form: Expr) -> Expr:
-        return within_domains(form, self._domains)
+        return within_domains(form, self._domains | {s: self._range(s) for s in form.tensors})
 
     @cached_property
     def _scalars(self) -> dict[Expr, list[Any]]:
@@ -112,7 +124,7 @@ class Workbench:
         return self._memory.points[key]
 
     def _new_points(self, region: Expr, most: int) -> dict[Format, list[Environment]]:
-        tensors = {s: self._ranges.get(s, ALL_REALS) for s in sorted(region.tensors, key=lambda s: s.name)}
+        tensors = {s: self._range(s) for s in sorted(region.tensors, key=lambda s: s.name)}
         scalars = {s: v for s, v in self._scalars.items() if s in region.symbols}
         scalars |= {s: _SIZES for s in region.symbols if s["kind"] == "int" and s not in self._scalars}
         conditions = {s: [False] for s in region.symbols if s not in scalars and not s.tensors}
@@ -121,7 +133,7 @@ class Workbench:
 
     def _is_given(self, region: Expr) -> bool:
         """Whether the variables of a region are tensors themselves, whose domains are known."""
-        return region.tensors <= self._ranges.keys()
+        return all(s in self._ranges or s.get("within") for s in region.tensors)
 
     @cached_property
     def _raises(self) -> bool:
@@ -152,7 +164,8 @@ class Workbench:
             large = [
                 s for s, own in self._ranges.items() if any(FAR < abs(e) < math.inf for e in (own.lower, own.upper))
             ]
-            samples[key] = Sample(self.points(region, steps[-1]), limits=self._is_given(region), large=large)
+            given = self._is_given(region)
+            samples[key] = Sample(self.points(region, steps[-1]), limits=given, large=large, computed=not given)
         return samples[key]
 
     # ------------------------------------------------------------------------------------------ choosing
@@ -194,7 +207,8 @@ class Workbench:
         return self._by_region(root, visit), tuple(dict.fromkeys(steps))
 
     def settle(self, root: Expr) -> Expr:
-        """A formula of forward with every region in its chosen form."""
+        """A formula of forward with every region in its chosen form, whose dead branches are harmless to who
+        differentiates it, as compilers do, at moderate arguments."""
         self._by_region(root, self._derive)
         settled = self._settled(root)
         self._forward.update(n for n in topological(settled) if is_tensor_op(n) and not n.is_differential)
@@ -204,7 +218,7 @@ class Workbench:
         return self._by_region(root, self._chosen_form)
 
     def _chosen_form(self, region: Expr) -> Expr:
-        return self._placed(self.chosen(region), region)
+        return self._guarded(self._placed(self.chosen(region), region), _MODERATE)
 
     def _derive(self, region: Expr) -> Expr:
         """Keep the partials of the form that was chosen for a region, beside those of the region itself."""
@@ -221,7 +235,10 @@ class Workbench:
         if not flat.tensors:
             return partial
         if flat not in self.slopes:
-            simple = self._within(flat)
+            self._stand_ins[flat] = back
+            simple = within_branches(self._within(flat))
+            if simple is ZERO:
+                return ZERO
             simple = simple if simple.tensors else flat
             other = substitute(self._of_values.get(partial, partial), {own: s for s, own in back.items()})
             self.slopes[flat] = self._choose(simple, self._within(other))
@@ -255,25 +272,63 @@ class Workbench:
 
     def chosen(self, region: Expr) -> Choice:
         """How the form of a region of forward was chosen."""
-        flat, _ = isolate(region)
+        flat, back = isolate(region)
         if flat not in self.values:
+            self._stand_ins[flat] = back
             self.values[flat] = self._choose(flat)
         return self.values[flat]
 
     def _choose(self, region: Expr, other: Expr | None = None) -> Choice:
-        choices, effort = self._memory.choices, self._memory.effort
+        choices = self._memory.choices
         if region not in choices:
             judge = self.judge(region)
-            choices[region] = choose(
-                region,
-                judge,
-                self._within,
-                may_widen=self._may_widen,
-                may_be_infinite=self._is_given(region),  # results of whole tensors may not
-                effort=effort,
-                other=other,
-            )
+            may_be_infinite = self._is_given(region)  # results of whole tensors may not
+            choices[region] = self._searched(judge, other, may_widen=self._may_widen, may_be_infinite=may_be_infinite)
         return choices[region]
+
+    def _searched(self, judge: Judge, other: Expr | None, **how: bool) -> Choice:
+        """What a search for the best form finds, or found in an earlier run with as much to spend."""
+        region, effort, measured = judge.formula, self._memory.effort.share(), self._memory.measured
+        if measured is None:
+            return choose(region, judge, self._within, effort=effort, other=other, **how)
+        domains = [(s.digest.hex(), self._domains.get(s)) for s in sorted(region.symbols, key=lambda s: s.name)]
+        spellings = [form.digest.hex() for form in (region, other) if form is not None]
+        content = repr((spellings, judge.sample.content, domains, judge.precision, sorted(how.items())))
+        before = effort.left
+        known = measured.read(content, before)
+        if known is not None:
+            found, spent = known
+            effort.spend(spent)
+            return found
+        found = choose(region, judge, self._within, effort=effort, other=other, **how)
+        measured.write(content, found, before, before - effort.left)
+        return found
+
+    def agree(self, outputs: Iterable[Expr], differentiated: Iterable[Expr], tensors: Sequence[Expr]) -> None:
+        """Choose the forms of all values, and of all partials of what is `differentiated`, together."""
+        for root in outputs:
+            self._by_region(root, self._derive)
+        for root in differentiated:
+            vjp({root: cotangent("y")}, tensors, self.slope_form)
+        operations = dict.fromkeys(op for back in self._stand_ins.values() for op in back.values())
+        known = {
+            op: make("sym", name=f"_{op.op}:{k}", kind=_kind(op), of=op.op, within=interval(op))
+            for k, op in enumerate(operations)
+        }
+        chosen = [(found, flat, found[flat]) for found in (self.values, self.slopes) for flat in found]
+        members = [
+            Member(
+                choice,
+                self.judge(choice.formula),
+                {s: known[op] for s, op in self._stand_ins.get(flat, {}).items()},
+                found is self.values,
+                self._is_given(choice.formula),
+            )
+            for found, flat, choice in chosen
+        ]
+        agreed = together(members, Worth(self._program.spec.options.fused))
+        for (found, flat, _), choice in zip(chosen, agreed, strict=True):
+            found[flat] = choice
 
     def _placed(self, choice: Choice, region: Expr) -> Expr:
         _, back = isolate(region)
@@ -302,7 +357,11 @@ class Workbench:
         # A size is no danger: where it is 0, there are no elements.
         one = dict.fromkeys((s for s in flat.tensors if s.is_differential or is_number(back.get(s, s))), 1.0)
         moderate = [{**p, **one} for p in points]
-        return substitute(guard(flat, moderate), back)
+        infinite = {s for s, operation in back.items() if may_be_infinite(operation)}
+        return substitute(guard(flat, moderate, infinite), back)
+        floats = {s: self._ranges.get(s, ALL_REALS) for s in sorted(flat.tensors, key=lambda s: s.name)}
+        floats = {s: own for s, own in floats.items() if s["kind"] == "tensor" and s not in one}
+        return substitute(guard(flat, [*moderate, *at_round_numbers(moderate, floats)]), back)
 
     def _settle_operations(self, root: Expr) -> Expr:
         """Operands of tensor operations of forward in their chosen forms, so that forward's values are shared."""
@@ -369,9 +428,15 @@ def isolate(region: Expr) -> tuple[Expr, dict[Expr, Expr]]:
     operations = [leaf for leaf in region_leaves(region) if is_tensor_op(leaf)]
     if not operations:
         return region, {}
-    kinds = {op: "int" if op.op == "count" else "tensor" for op in operations}
-    symbols = {op: make("sym", name=f"_{op.op}{i}", kind=kinds[op], of=op.op) for i, op in enumerate(operations)}
+    symbols = {
+        op: make("sym", name=f"_{op.op}{i}", kind=_kind(op), of=op.op, within=interval(op))
+        for i, op in enumerate(operations)
+    }
     return substitute(region, symbols), {s: op for op, s in symbols.items()}
+
+
+def _kind(operation: Expr) -> str:
+    return "int" if operation.op == "count" else "tensor"
 
 
 def hyperparameter_values(spec: Spec, hyperparameter: Hyperparameter) -> list[Any]:

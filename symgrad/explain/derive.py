@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from symgrad.accuracy.autograd import Autograd
 from symgrad.accuracy.candidates import Choice
@@ -52,6 +52,7 @@ def derivation(operation: Operation, missing: Sequence[str] = (), *, prove: bool
             *_unread(operation.program),
             *_unguarded(operation.program),
             *_native(operation.program),
+            *_wide(variants),
             *_notes(subjects),
             *slow(operation, fuses=not missing),
             *missing,
@@ -170,11 +171,14 @@ def _native(program: Program) -> Iterator[str]:
         yield f"torch has this as one operation: {found}"
 
 
+def _wide(variants: Iterable[tuple[tuple[str, ...], Variant]]) -> Iterator[str]:
+    for path, variant in variants:
+        if wide := variant.in_float64:
+            told = f"in float64: {', '.join(wide)}, of which no form is accurate in float32"
+            yield f"{_label(path, told)}; that takes twice as long on a CPU, up to 64 times on a GPU, and mps has none"
+
+
 def _notes(subjects: list[tuple[str, Choice]]) -> Iterator[str]:
-    wide = [subject for subject, choice in subjects if choice.chosen.wide]
-    if wide:
-        told = f"{', '.join(wide)} {'is' if len(wide) == 1 else 'are'} computed in float64"
-        yield f"{told}: no form is accurate in float32; that takes about twice as long"
     for subject, choice in subjects:
         best = choice.chosen
         if best.float32.nonfinite or best.float64.nonfinite:

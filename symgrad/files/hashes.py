@@ -10,7 +10,7 @@ import ast
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
-from functools import cache
+from functools import cache, lru_cache
 from hashlib import sha256
 from inspect import cleandoc
 from pathlib import Path
@@ -40,6 +40,7 @@ def unix(text: str) -> str:
 # --------------------------------------------------------------------------- generated files
 
 
+@lru_cache(maxsize=32)  # what modules share is asked for with each of them
 def code_hash(name: str, text: str) -> str:
     """The hash of what a file says, without comments and layout.
 

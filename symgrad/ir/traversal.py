@@ -32,16 +32,17 @@ def rebuild(node: Expr, args: Iterable[Expr]) -> Expr:
 def topological(*roots: Expr, leaves: Collection[Expr] = frozenset()) -> list[Expr]:
     """All nodes below the roots, arguments before users, each once; does not look below `leaves`."""
     order: list[Expr] = []
-    seen: set[Expr] = set()
-    count = 0
+    seen: set[int] = set()  # of identities: to ask a node for its hash takes as long as all the rest
+    see, count = seen.add, 0
     stack: list[Expr | None] = [*reversed(roots)]  # None stands before a node whose arguments have been visited
+    pop = stack.pop
     while stack:
-        node = stack.pop()
+        node = pop()
         if node is None:
-            order.append(cast(Expr, stack.pop()))
+            order.append(cast("Expr", pop()))
             continue
-        seen.add(node)
-        if len(seen) > count:  # for the first time: a hash takes as long as all the rest
+        see(id(node))
+        if len(seen) > count:  # for the first time
             count += 1
             if not node.args or (leaves and node in leaves):
                 order.append(node)

@@ -26,6 +26,8 @@ _WORDS: Mapping[str, str] = {
     "narrow_cos": "cos",
     "narrow_tan": "tan",
     "widen": "wide",
+    "double": "wide",
+    "single": "rounded",
     "erf": "erf",
     "erfc": "erfc",
     "abs": "magnitude",

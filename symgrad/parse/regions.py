@@ -29,17 +29,17 @@ _PIECE = 16  # operations of a part of one that is not
 _LEAST = 4  # operations that a boundary is worth
 _EXCESS = 2.5  # times the operations of autograd, beyond which derivatives are accumulated at every shared value
 _WORTH = 24  # operations more than autograd's that are worth it
-# Operations, and operations times tensors, of a formula whose partials are searched whole: the best are simpler than
-# what is derived.
-_FEW, _FEW_BY_TENSORS = 16, 64
+_FEW, _FEW_TENSORS = (
+    16,
+    4,
+)  # operations and tensors of a formula whose forms are searched as a whole, and so are simpler
 
 
 def multiplies(outputs: Iterable[Expr], tensors: Collection[Expr]) -> bool:
     """Whether the derivatives of whole regions take several times the operations that autograd takes."""
     outputs = list(outputs)
     forward = frozenset(topological(*machine(outputs)))
-    count = sum(1 for n in forward if n.args and not n.is_static)
-    if count <= _FEW and count * len(tensors) <= _FEW_BY_TENSORS:
+    if len(tensors) <= _FEW_TENSORS and sum(1 for n in forward if n.args and not n.is_static) <= _FEW:
         return False
     gradients = [g for k, root in enumerate(outputs) for g in vjp({root: cotangent(str(k))}, tensors).values()]
     own = [n for n in topological(*machine(gradients)) if n not in forward and n.args and not n.is_static]

@@ -151,13 +151,13 @@ def _is_put(value: Expr, over: Expr) -> bool:
     if value.op not in ("put_along", "add_along") or not isinstance(over["dim"], int):
         return False
     of = extent(value)
-    return positions(over["dim"], of, "sum") == positions(value["dim"], of, "sum") is not None
+    return positions(over["dim"], of) == positions(value["dim"], of) is not None
 
 
 def _sum_of_put(put: Expr, over: Expr) -> Expr:
     """The sum of what was put: of one element along the dimension it is that element."""
     value, dim = put.args[0], over["dim"]
-    places = positions(dim, extent(value), "sum")
+    places = positions(dim, extent(value))
     if places is None or extent(value).dims[places[0]] != 1:
         return _simplified(make("sum", value, **dict(over.attrs)))
     return value if over["keepdim"] is True else squeeze(value, *places)
@@ -179,7 +179,7 @@ def _is_constant(factor: Expr, over: Expr) -> bool:
         return False
     known = extent(factor)
     try:
-        places = positions(dim, extent(over.args[0]), over.op)
+        places = positions(dim, extent(over.args[0]))
     except ShapeConflict:
         return False
     if places is not None and known.exact:
@@ -235,7 +235,7 @@ def _means(tensor: Expr, gradient: Expr) -> Iterator[Expr]:
 def _counted(node: Expr) -> frozenset[str]:
     """The names of the dimensions that a sum or a count is over."""
     of = extent(node.args[0])
-    places = positions(node["dim"], of, node.op) if node["dim"] is not None else range(-len(of.dims), 0)
+    places = positions(node["dim"], of) if node["dim"] is not None else range(-len(of.dims), 0)
     return frozenset(d for d in (of.dims[p] for p in places or ()) if isinstance(d, str))
 
 

@@ -12,7 +12,7 @@ from symgrad.rules.products import CANCELLED_PRODUCTS, CANCELLED_WHOLE, GATHERED
 from symgrad.rules.recognise import RECOGNISE_RULES
 from symgrad.rules.rule import Rule, Transformation, with_negatives
 from symgrad.rules.stability import STABLE_RULES
-from symgrad.rules.sums import EQUAL_CONSTANTS, OPENED_SUM
+from symgrad.rules.sums import CLAMP_COMPLEMENT, EQUAL_CONSTANTS, OPENED_SUM
 from symgrad.rules.tensors import TENSORS
 
 __all__ = [
@@ -44,6 +44,7 @@ STABILISE: tuple[Rule | Transformation, ...] = (
     CONTENT,
     *CONSTANTS,
     EQUAL_CONSTANTS,
+    CLAMP_COMPLEMENT,
 )
 
 # Offered as candidates, and kept where they measure better.

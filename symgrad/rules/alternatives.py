@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from symgrad.ir.expr import HALF, ONE, PI, Expr, sqrt
-from symgrad.ir.truth import compare, where
+from symgrad.ir.expr import HALF, ONE, PI, ZERO, Expr, sqrt
+from symgrad.ir.truth import compare, logical, where
 from symgrad.rules.rule import Rule
 from symgrad.rules.words import (
     POSITIVE,
@@ -82,6 +82,14 @@ ALTERNATIVE_RULES = (
     Rule("log1p-difference", log1p(a) - log1p(b), log1p((a - b) / (1 + b)), "the logarithms cancel", domain=POSITIVE),
     Rule("log-of-square", log(a**2 + b**2), 2 * log(f("hypot", a, b)), "the squares overflow"),
     Rule("log-of-power", log(a**n), n * log(a), "the power overflows", domain=POSITIVE),
+    Rule(
+        "removable-pole",
+        a * b ** (c - 1),
+        where(logical("and", compare("eq", b, 0), compare("gt", c, 0)), ZERO, a * b ** (c - 1)),
+        "a zero of the other factors meets the pole",
+        domain=POSITIVE,
+        family="removable-pole",
+    ),
     Rule("log-of-large", log1p(a), log(a) + log1p(1 / a), "a overflows", domain=POSITIVE),
     Rule("log1p-of-square", log1p(a**2), 2 * log(f("hypot", a, ONE)), "the square overflows"),
     Rule(
@@ -110,6 +118,8 @@ ALTERNATIVE_RULES = (
         "cancels",
         domain=POSITIVE,
     ),
+    Rule("over-square-of-hypot", a * f("hypot", a, b) ** -2, 1 / (a + b * (b / a)), "one of them may be infinite"),
+    Rule("over-square-of-hypot-b", b * f("hypot", a, b) ** -2, 1 / (b + a * (a / b)), "one of them may be infinite"),
     Rule("hypot-minus-b", f("hypot", a, b) - b, a * (a / (f("hypot", a, b) + b)), "cancels", domain=POSITIVE),
     Rule("power-minus-one-log", a**n - 1, expm1(n * log(a)), "cancels near 1", domain=POSITIVE),
     Rule("one-minus-power-log", 1 - a**n, -expm1(n * log(a)), "cancels near 1", domain=POSITIVE),

@@ -6,10 +6,10 @@ import mpmath as mp
 
 from symgrad.accuracy.evaluate import exact
 from symgrad.ir import expr as ex
-from symgrad.ir.expr import Expr
+from symgrad.ir.expr import Expr, make
 from symgrad.rules.rule import Transformation
 
-__all__ = ["EQUAL_CONSTANTS", "OPENED_SUM"]
+__all__ = ["CLAMP_COMPLEMENT", "EQUAL_CONSTANTS", "OPENED_SUM"]
 
 _BITS = 600
 
@@ -23,6 +23,22 @@ def opened_sum(node: Expr) -> Expr | None:
             opened = ex.add(*others, *(ex.mul(coefficient, t) for t in inner.args))
             if len(_terms(opened)) <= len(others) + len(inner.args) - 2:
                 return opened
+    return None
+
+
+def clamp_complement(node: Expr) -> Expr | None:
+    """1 - clamp(a, b, 1 - c) as clamp(1 - a, c, 1 - b): a bound that was rounded would cancel."""
+    numbers = [t for t in node.args if t.is_static]
+    for term in node.args:
+        coefficient, inner = ex.split_coefficient(term)
+        if numbers and coefficient == -1 and inner.op == "clamp":
+            number, (x, *bounds) = ex.add(*numbers), inner.args
+            least, most = (
+                -b if b in (ex.OO, -ex.OO) else ex.add(number, *(-t for t in _terms(b))) for b in reversed(bounds)
+            )
+            if any(own.size < b.size for own, b in zip((most, least), bounds, strict=True) if not b.number):
+                others = (t for t in node.args if t is not term and not t.is_static)
+                return ex.add(make("clamp", number - x, least, most), *others)
     return None
 
 
@@ -43,8 +59,9 @@ def _vanishes(constants: list[Expr]) -> bool:
         return False
     values = exact(constants, {}, _BITS)
     with mp.workprec(_BITS):
-        left = abs(mp.fsum(values)) / max(map(abs, values)) if all(map(mp.isfinite, values)) else mp.inf
-        return bool(left < mp.mpf(2) ** -(_BITS // 2))
+        return all(map(mp.isfinite, values)) and bool(
+            abs(mp.fsum(values)) <= max(map(abs, values)) * mp.mpf(2) ** -(_BITS // 2)
+        )
 
 
 def _terms(node: Expr) -> tuple[Expr, ...]:
@@ -52,4 +69,5 @@ def _terms(node: Expr) -> tuple[Expr, ...]:
 
 
 OPENED_SUM = Transformation("opened-sum", "add", opened_sum, "equal terms cancel")
+CLAMP_COMPLEMENT = Transformation("clamp-complement", "add", clamp_complement, "a rounded bound cancels")
 EQUAL_CONSTANTS = Transformation("equal-constants", "add", equal_constants, "equal terms cancel")

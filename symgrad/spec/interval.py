@@ -41,6 +41,18 @@ class Interval:
         last = self.upper if math.isinf(self.upper) else math.floor(self.upper)
         return (first if first in self else first + 1, last if last in self else last - 1)
 
+    def holds(self, name: str, whole: bool = False) -> str:
+        """The test in Python that a number lies inside, an integer if it is `whole`; neither NaN nor an infinity does.
+
+        Empty where every number passes.
+        """
+        infinite = (math.inf,) if whole else ()  # a bound that an integer need not be compared with
+        above = "" if -self.lower in infinite else f"{_printed(self.lower)} {'<' if self.lower_open else '<='} "
+        below = "" if self.upper in infinite else f" {'<' if self.upper_open else '<='} {_printed(self.upper)}"
+        if above and not below:
+            return f"{name} {'>' if self.lower_open else '>='} {_printed(self.lower)}"
+        return f"{above}{name}{below}" if above or below else ""
+
     def __str__(self) -> str:
         return self.text or "".join(
             (
@@ -93,3 +105,10 @@ def _spelled(number: float) -> str:
         return "oo" if number > 0 else "-oo"
     whole = number == int(number) and abs(number) < 2**53
     return str(int(number) if whole else number)
+
+
+def _printed(number: float) -> str:
+    """A bound in Python."""
+    if math.isinf(number):
+        return "math.inf" if number > 0 else "-math.inf"
+    return str(int(number)) if number == int(number) and abs(number) < 1e15 else repr(number)

@@ -73,6 +73,10 @@ class Hyperparameter:
     choices: tuple[Value, ...] | None = None
     doc: str = ""
 
+    def inside(self, name: str) -> str:
+        """The test in Python that a value of this name lies in its domain; empty where each does."""
+        return "" if self.domain is None else self.domain.holds(name, self.type == "int")
+
 
 @dataclass(frozen=True)
 class Loop:

@@ -13,6 +13,7 @@ __all__ = ["MAX_ELEMENTS", "dims_fault", "size_fault"]
 
 MAX_DIMS = 16
 MAX_ELEMENTS = 2**20  # of a tensor in a generated test
+MAX_FIXED = 2**24  # of a tensor by the sizes that it is declared with, which tests cannot choose
 
 
 def dims_fault(dims: Sequence[Dim]) -> str | None:
@@ -21,6 +22,8 @@ def dims_fault(dims: Sequence[Dim]) -> str | None:
         return f"a shape has at most {MAX_DIMS} dimensions"
     if "..." in dims[1:]:
         return "'...' stands for leading dimensions: it comes first, and once"
+    if math.prod(d for d in dims if isinstance(d, int)) > MAX_FIXED:
+        return f"a tensor of more than {MAX_FIXED} elements; a dimension with a name, such as 'N', may have any size"
     # A dimension may have the name of a constant; in a formula that is the constant, then, and not its size.
     names = (dim for dim in dims if isinstance(dim, str) and dim not in ("...", *CONSTANTS))
     return next(filter(None, map(name_fault, names)), None)

@@ -93,6 +93,8 @@ class Elements:
 
     def _tensor(self, np: Any, node: Expr, attributes: dict[str, Any], args: list[Any]) -> Any:
         """What a row makes of the elements of its operands."""
+        if (written := TENSOR_OPS[node.op].opened) is not None:
+            return self(written(node))
         if node.op in _RULES:
             return _RULES[node.op](np, attributes, *args)
         if node.op in _DECIDED:
@@ -541,7 +543,6 @@ _RULES: dict[str, Callable[..., Any]] = {
     "logcumsumexp": _along(_running(_logsumexp)),
     "scan": _scan(back=False),
     "scan_back": _scan(back=True),
-    "diff": lambda np, attributes, x: np.diff(x, attributes["n"], attributes["dim"]),
     "shifted_from_one": _along(lambda values: [ex.ONE, *values[:-1]]),
     "cumsum_back": _along(lambda values: _sums(values[::-1])[::-1]),
     "others": _along(_others),

@@ -13,7 +13,7 @@ from functools import reduce
 from itertools import accumulate
 from typing import Any
 
-from symgrad.accuracy.widening import WIDEN
+from symgrad.accuracy.widening import DOUBLE, SINGLE, WIDEN
 from symgrad.ir import expr as ex
 from symgrad.ir.expr import Expr
 from symgrad.ir.traversal import topological
@@ -26,7 +26,7 @@ __all__ = ["is_zero"]
 Values = Callable[["Expr | None"], Sequence[Any]]
 """The values of a symbol at the points that decide signs; of None, zeros."""
 
-_SAME = frozenset({"held", "floated", WIDEN})
+_SAME = frozenset({"held", "floated", WIDEN, DOUBLE, SINGLE})
 
 
 def is_zero(formula: Expr, emitted: Expr, values: Values, by: Expr | None = None, factor: Expr = ex.ONE) -> bool:

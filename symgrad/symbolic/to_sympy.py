@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from symgrad.accuracy.widening import WIDEN
+from symgrad.accuracy.widening import DOUBLE, SINGLE, WIDEN
 from symgrad.errors import SymgradError
 from symgrad.ir.expr import Expr, symbol
 from symgrad.ir.traversal import topological
@@ -138,7 +138,7 @@ _STRUCTURE: Mapping[str, Callable[..., Any]] = {
     "neg": lambda sympy, a: -a,
     "held": lambda sympy, a: a,
     "floated": lambda sympy, a: a,
-    WIDEN: lambda sympy, a: a,
+    **dict.fromkeys((WIDEN, DOUBLE, SINGLE), lambda sympy, a: a),
     "narrow_sin": lambda sympy, a: sympy.sin(a),
     "narrow_cos": lambda sympy, a: sympy.cos(a),
     "narrow_tan": lambda sympy, a: sympy.tan(a),

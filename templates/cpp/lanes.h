@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <cstring>
 #include <type_traits>
+#include <utility>
 #if defined(__linux__)
 #include <sys/mman.h>
 #endif
@@ -136,6 +137,8 @@ struct Lanes {
     Part part[Types<T>::parts];
 
     Lanes() = default;
+    template <typename Other>
+    explicit Lanes(Lanes<Other> x);
     Lanes(double value) { EACH_PART(part[p] = Part{} + static_cast<T>(value)) }
 
 #define OPERATION(symbol)                                      \
@@ -251,6 +254,12 @@ template <typename To, typename From>
 INLINE Lanes<To> convert(Lanes<From> x) {
     return convert_to(To{}, x);
 }
+
+template <typename T>
+template <typename Other>
+INLINE Lanes<T>::Lanes(Lanes<Other> x) : Lanes(convert<T>(x)) {}
+
+using InDouble = Lanes<double>;
 
 // Integers as numbers.
 template <typename T>

@@ -102,6 +102,16 @@ struct Picks<Kernel, std::void_t<decltype(Kernel::picked)>> {
     static constexpr int elements = sizeof Kernel::picked / sizeof *Kernel::picked - 1;
 };
 
+// Operands and results that are the first elements of pairs of neighbours; the second ones come after them.
+template <typename Kernel, typename = void>
+struct Pairs {
+    static constexpr unsigned read = 0, written = 0;
+};
+template <typename Kernel>
+struct Pairs<Kernel, std::void_t<decltype(Kernel::read_in_pairs)>> {
+    static constexpr unsigned read = Kernel::read_in_pairs, written = Kernel::written_in_pairs;
+};
+
 // Zeros, as many as are needed.
 template <typename T>
 struct Zeros {
@@ -166,6 +176,7 @@ struct Frame {
     const double* const number;
     int64_t rank, inner, elements, blocks, tasks, chunks, sums = 0;
     int held = 0;  // values of a row that are computed once for all stages
+    bool in_turn;  // rows follow each other with nothing between them: they are not reduced, and nothing is summed
     const int64_t* size;
     mutable bool strayed = false;  // whether some whole number is no place in its row
 
@@ -190,6 +201,7 @@ struct Frame {
             result[k].inner = -*geometry++;
             result[k].step = geometry;
         }
+        in_turn = rank > 0 && !by_row && sums == 0;
         blocks = inner > 2 * BLOCK && !by_row ? (inner + BLOCK - 1) / BLOCK : 1;
         tasks = outer * blocks;
         elements = outer * inner;
@@ -199,15 +211,15 @@ struct Frame {
         if (sums * chunks > elements / 4 + 256) chunks = sums > elements / 4 ? 1 : elements / 4 / sums + 1;
     }
 
-    // Elements begin to end along the inner dimension.
+    // Elements begin to end along the inner dimension, of so many rows one after the other.
     virtual void row(const int64_t* at, const int64_t* to, double* total, Gathered<V>* gathered, V* values,
-                     int64_t begin, int64_t end) const = 0;
+                     int64_t begin, int64_t end, int64_t rows) const = 0;
 
     void operator()(int threads) {
         for (int k = 0; k < results; k++) {
             const bool whole = result[k].data && !result[k].summed && !result[k].once;
-            result[k].streamed = whole && is_streamed(result[k].data, elements * sizeof(Storage));
-            if (whole) in_large_pages(result[k].data, elements * sizeof(Storage));
+            result[k].streamed = whole && is_streamed(result[k].data, span(result[k]));
+            if (whole) in_large_pages(result[k].data, span(result[k]));
         }
         const Zeros<double> total(sums * chunks);
         if (chunks == 1 || threads == 1) {
@@ -224,6 +236,13 @@ struct Frame {
                 else store_one(static_cast<Storage*>(result[k].data) + i, result[k].mean ? sum / elements : sum);
             }
         }
+    }
+
+    // The bytes from the first to the last element of a result, which is part of a larger one if they do not touch.
+    int64_t span(const Result& of) const {
+        int64_t length = inner;
+        for (int d = 0; d < rank; d++) length += (size[d] - 1) * of.step[d];
+        return length * sizeof(Storage);
     }
 
     static void add(double* to, const double* from, int64_t count) {
@@ -253,17 +272,23 @@ struct Frame {
         for (int k = 0; k < results; k++) {
             if (is_added(k)) gathered[k].sums = new V[(length + W - 1) / W]();
         }
-        for (int64_t task = first; task < last; task++) {
+        for (int64_t task = first, rows = 1; task < last; task += rows) {
             const int64_t begin = block * length, end = begin + length < inner ? begin + length : inner;
             for (int k = 0; k < results; k++) {
                 if (is_added(k)) gathered[k].take(total + result[k].place + to[k] + begin, end - begin);
             }
-            row(at.data, to.data, total, gathered.data, values.data, begin, end);
+            if (in_turn && blocks == 1) {
+                const int64_t left = size[rank - 1] - index[rank - 1];
+                rows = left < last - task ? left : last - task;
+            }
+            row(at.data, to.data, total, gathered.data, values.data, begin, end, rows);
             if (++block < blocks) continue;
             block = 0;
             for (int d = rank - 1; d >= 0; d--) {
-                move(at, to, d, 1);
-                if (++index[d] < size[d]) break;
+                const int64_t passed = d == rank - 1 ? rows : 1;
+                move(at, to, d, passed);
+                index[d] += passed;
+                if (index[d] < size[d]) break;
                 index[d] = 0;
                 move(at, to, d, -size[d]);
             }
@@ -290,6 +315,7 @@ struct Pass final : Frame<Compute, Storage> {
     using V = Lanes<Compute>;
     using Frame<Compute, Storage>::operand, Frame<Compute, Storage>::result;
     using Pick = Picks<Kernel>;
+    using Pair = Pairs<Kernel>;
     static constexpr int READ = IN + Pick::numbered;  // after which there is what is held
     static constexpr int HELD = Held<Kernel>::values;
     static constexpr int BEFORE = Row::known + Pick::whole + Pick::places + Pick::elements;  // the last slots
@@ -309,6 +335,10 @@ struct Pass final : Frame<Compute, Storage> {
         this->held = HELD;
     }
 
+    static constexpr bool begins_pair(unsigned pairs, int k) { return pairs >> k & 1; }
+    static constexpr bool ends_pair(unsigned pairs, int k) { return pairs << 1 >> k & 1; }
+    static constexpr int64_t apart(unsigned pairs, int k) { return 1 + ((pairs | pairs << 1) >> k & 1); }
+
     // What happens to a result: nothing, if it is not wanted; else it is stored, or added to a sum for each place
     // along the inner dimension, or to one sum.
     enum Way : uint8_t { NOTHING, STORED, ADDED, TOTALLED };
@@ -320,13 +350,13 @@ struct Pass final : Frame<Compute, Storage> {
     }
 
     // Elements begin to end along the inner dimension, strip by strip: there is one place where the formulas stand in
-    // the machine code, and nothing in their way there.
+    // the machine code, and nothing in their way there. Of short rows many are done at once.
     void row(const int64_t* at, const int64_t* to, double* total, Gathered<V>* gathered, V* values, int64_t begin,
-             int64_t end) const override {
+             int64_t end, int64_t rows) const override {
         double number[Kernel::numbers + 1];  // where no store can change them
         for (int k = 0; k < Kernel::numbers; k++) number[k] = this->number[k];
-        const Read in(*this, at, begin, end);
-        Storage* data[OUT];
+        Read in(*this, at, begin, end);
+        Storage *data[OUT], *start[OUT];
         Way way[OUT];
         bool streamed[OUT];
         Lanes<double> sum[OUT];
@@ -335,7 +365,7 @@ struct Pass final : Frame<Compute, Storage> {
             data[k] = static_cast<Storage*>(result[k].data);
             const bool added = may_be(ADDED, k) && result[k].inner;
             way[k] = !data[k] ? NOTHING : !result[k].summed ? STORED : added ? ADDED : TOTALLED;
-            streamed[k] = result[k].streamed && reinterpret_cast<uintptr_t>(data[k] + to[k] + begin) % 64 == 0;
+            start[k] = data[k] ? data[k] + to[k] + begin * apart(Pair::written, k) : nullptr;
             sum[k] = 0;
         }
         V x[READ + HELD], y[OUT], reduced[Row::slots + 1], few[OUT], last[OUT];
@@ -348,52 +378,77 @@ struct Pass final : Frame<Compute, Storage> {
             if (result[kept].data) static_cast<Compute*>(result[kept].data)[to[kept]] = reduced[k][0];
             kept++;
         }
-        for (Strip strip(in); strip; strip.next()) {
-            Storage written[OUT][W];
-            Storage* into[OUT];
-            Compute* add[OUT];
+        for (;;) {
 #pragma GCC unroll 16
-            for (int k = 0; k < OUT; k++) {
-                few[k] = last[k] = 0;
-                into[k] = strip.is_partial() || !data[k] ? written[k] : data[k] + to[k] + begin + strip.at;
-                add[k] = reinterpret_cast<Compute*>(strip.is_partial() ? &last[k] : gathered[k].sums + strip.at / W);
-            }
-            for (int64_t i = 0; i < (every ? strip.length : W); i += W) {
-                strip.read(x, i);
-                strip.read_ahead(i);
-                if constexpr (Pick::numbered) x[IN] = places_from(strip.at + i);
-                for (int k = 0; k < HELD; k++) x[READ + k] = values[(strip.at + i) / W * HELD + k];
-                compute(x, reduced, y, number);
-                // Stores happen in order: those to sums, which are near, would wait for lines that come from memory.
+            for (int k = 0; k < OUT; k++)
+                streamed[k] = result[k].streamed && reinterpret_cast<uintptr_t>(start[k]) % 64 == 0;
+            for (Strip strip(in); strip; strip.next()) {
+                Storage written[OUT][W];
+                Storage* into[OUT];
+                Compute* add[OUT];
 #pragma GCC unroll 16
                 for (int k = 0; k < OUT; k++) {
-                    if (may_be(STORED, k) && way[k] == STORED) {
-                        if (streamed[k] && !strip.is_partial()) {
-                            stream(into[k] + i, y[k]);
-                        } else {
-                            __builtin_prefetch(into[k] + i + NEAR, 1);
-                            store(into[k] + i, y[k]);
+                    few[k] = last[k] = 0;
+                    into[k] = strip.is_partial() || !data[k] ? written[k] : start[k] + strip.at * apart(Pair::written, k);
+                    add[k] = reinterpret_cast<Compute*>(strip.is_partial() ? &last[k] : gathered[k].sums + strip.at / W);
+                }
+                for (int64_t i = 0; i < (every ? strip.length : W); i += W) {
+                    strip.read(x, i);
+                    strip.read_ahead(i);
+                    if constexpr (Pick::numbered) x[IN] = places_from(strip.at + i);
+                    for (int k = 0; k < HELD; k++) x[READ + k] = values[(strip.at + i) / W * HELD + k];
+                    compute(x, reduced, y, number);
+                    // Stores happen in order: those to sums, which are near, would wait for lines that come from memory.
+#pragma GCC unroll 16
+                    for (int k = 0; k < OUT; k++) {
+                        if (may_be(STORED, k) && way[k] == STORED) {
+                            if (begins_pair(Pair::written, k) && !strip.is_partial()) {
+                                Storage* const p = into[k] + 2 * i;
+                                V low, high;
+                                as_pairs(y[k], y[k + 1 < OUT ? k + 1 : k], low, high);
+                                if (streamed[k]) {
+                                    stream(p, low);
+                                    stream(p + W, high);
+                                } else {
+                                    for (int64_t j = 0; j < 2 * W; j += LINE) __builtin_prefetch(p + j + NEAR, 1);
+                                    store(p, low);
+                                    store(p + W, high);
+                                }
+                            } else if (ends_pair(Pair::written, k) && !strip.is_partial()) {
+                                // It is there already.
+                            } else if (streamed[k] && !strip.is_partial()) {
+                                stream(into[k] + i, y[k]);
+                            } else {
+                                __builtin_prefetch(into[k] + i + NEAR, 1);
+                                store(into[k] + i, y[k]);
+                            }
+                        } else if (may_be(TOTALLED, k) && way[k] == TOTALLED) {
+                            few[k] = few[k] + y[k];
+                        } else if (may_be(ADDED, k) && way[k] == ADDED) {
+                            store(add[k] + i, load<V>(add[k] + i) + y[k]);
                         }
-                    } else if (may_be(TOTALLED, k) && way[k] == TOTALLED) {
-                        few[k] = few[k] + y[k];
+                    }
+                }
+                if (!every) break;
+#pragma GCC unroll 16
+                for (int k = 0; k < OUT; k++) {
+                    if (may_be(TOTALLED, k) && way[k] == TOTALLED)
+                        sum[k] = sum[k] + convert<double>(strip.only(few[k], 0));
+                    if (!strip.is_partial()) continue;
+                    if (may_be(STORED, k) && way[k] == STORED) {
+                        Storage* const p = start[k] + strip.at * apart(Pair::written, k);
+                        for (int j = 0; j < in.rest; j++) p[j * apart(Pair::written, k)] = written[k][j];
                     } else if (may_be(ADDED, k) && way[k] == ADDED) {
-                        store(add[k] + i, load<V>(add[k] + i) + y[k]);
+                        V& own = gathered[k].sums[strip.at / W];
+                        own = own + strip.only(last[k], 0);
                     }
                 }
             }
-            if (!every) break;
+            if (Row::reduced || --rows == 0) break;
+            in.next(*this);
 #pragma GCC unroll 16
             for (int k = 0; k < OUT; k++) {
-                if (may_be(TOTALLED, k) && way[k] == TOTALLED)
-                    sum[k] = sum[k] + convert<double>(strip.only(few[k], 0));
-                if (!strip.is_partial()) continue;
-                if (may_be(STORED, k) && way[k] == STORED) {
-                    Storage* const p = data[k] + to[k] + begin + strip.at;
-                    for (int j = 0; j < in.rest; j++) p[j] = written[k][j];
-                } else if (may_be(ADDED, k) && way[k] == ADDED) {
-                    V& own = gathered[k].sums[strip.at / W];
-                    own = own + strip.only(last[k], 0);
-                }
+                if (data[k]) start[k] += result[k].step[this->rank - 1];
             }
         }
 #pragma GCC unroll 16
@@ -412,6 +467,7 @@ struct Pass final : Frame<Compute, Storage> {
     // strip is long.
     struct Read {
         const Storage* from[IN];
+        const Storage* start[IN];
         int64_t along[IN], whole, rest;  // a mask for the index; elements
         int64_t soon[IN], later[IN];     // the way to what is read then
         Storage last[IN][W], still[IN][FEW];
@@ -425,14 +481,33 @@ struct Pass final : Frame<Compute, Storage> {
                 along[k] = own.inner;
                 soon[k] = NEAR & along[k];
                 later[k] = (!Row::reduced ? FAR : pass.rank > 0 ? own.step[pass.rank - 1] : 0) & along[k];
-                from[k] = static_cast<const Storage*>(own.data) + at[k] + (begin & along[k]);
-                for (int j = 0; rest && j < W; j++) last[k][j] = from[k][(j < rest ? whole + j : whole) & along[k]];
-                if (along[k] == 0) {
-                    Storage copies[W];
-                    for (int j = 0; j < W; j++) copies[j] = *from[k];
-                    for (int64_t j = 0; j < whole && j < FEW; j += W) memcpy(still[k] + j, copies, sizeof copies);
-                    from[k] = still[k];
-                }
+                start[k] = static_cast<const Storage*>(own.data) + at[k] + (begin & along[k]) * apart(Pair::read, k);
+                fill(k);
+            }
+        }
+
+        // The same of the row after it.
+        INLINE void next(const Pass& pass) {
+#pragma GCC unroll 16
+            for (int k = 0; k < IN; k++) {
+                start[k] += pass.operand[k].step[pass.rank - 1];
+                fill(k);
+            }
+        }
+
+        INLINE void fill(int k) {
+            from[k] = start[k];
+            if (begins_pair(Pair::read, k) || ends_pair(Pair::read, k)) {  // the second ones are read with the first
+                for (int j = 0; rest && begins_pair(Pair::read, k) && j < 2 * W; j++)
+                    (&last[0][0])[k * W + j] = start[k][2 * whole + (j < 2 * rest ? j : 0)];
+                return;
+            }
+            for (int j = 0; rest && j < W; j++) last[k][j] = start[k][(j < rest ? whole + j : whole) & along[k]];
+            if (along[k] == 0) {
+                Storage copies[W];
+                for (int j = 0; j < W; j++) copies[j] = *start[k];
+                for (int64_t j = 0; j < whole && j < FEW; j += W) memcpy(still[k] + j, copies, sizeof copies);
+                from[k] = still[k];
             }
         }
     };
@@ -456,12 +531,15 @@ struct Pass final : Frame<Compute, Storage> {
         void locate() {
             length = is_partial() ? W : in.whole - at < FEW ? in.whole - at : FEW;
 #pragma GCC unroll 16
-            for (int k = 0; k < IN; k++) from[k] = is_partial() ? in.last[k] : in.from[k] + (at & in.along[k]);
+            for (int k = 0; k < IN; k++) from[k] = is_partial() ? in.last[k] : in.from[k] + (at & in.along[k]) * apart(Pair::read, k);
         }
 
         INLINE void read(V* x, int64_t i) const {
 #pragma GCC unroll 16
-            for (int k = 0; k < IN; k++) x[k] = load<V>(from[k] + i);
+            for (int k = 0; k < IN; k++) {
+                if (begins_pair(Pair::read, k)) load_pairs(from[k] + 2 * i, x[k], x[k + 1 < IN ? k + 1 : k]);
+                else if (!ends_pair(Pair::read, k)) x[k] = load<V>(from[k] + i);
+            }
         }
 
         // Has what is read later brought nearer while this is computed with. Processors do so by themselves only within
@@ -469,7 +547,8 @@ struct Pass final : Frame<Compute, Storage> {
         INLINE void read_ahead(int64_t i) const {
 #pragma GCC unroll 16
             for (int k = 0; k < IN; k++) {
-                for (int64_t j = i; j < i + W; j += LINE) {
+                if (ends_pair(Pair::read, k)) continue;
+                for (int64_t j = i * apart(Pair::read, k); j < (i + W) * apart(Pair::read, k); j += LINE) {
                     __builtin_prefetch(from[k] + in.later[k] + j, 0, 2);
                     if (!Row::reduced) __builtin_prefetch(from[k] + in.soon[k] + j, 0, 3);
                 }

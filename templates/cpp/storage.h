@@ -96,6 +96,57 @@ INLINE void store(S* p, Lanes<T> x) {
     memcpy(p, &y, sizeof y);
 }
 
+// The first and the second elements of pairs that fill two registers, and the other way.
+template <typename Part, size_t... I>
+INLINE void taken_apart(Part a, Part b, Part& first, Part& second, std::index_sequence<I...>) {
+#if defined(__clang__) || __GNUC__ >= 12
+    first = __builtin_shufflevector(a, b, (2 * I)...);
+    second = __builtin_shufflevector(a, b, (2 * I + 1)...);
+#else
+    const Part both[2] = {a, b};
+    ((first[I] = both[2 * I / sizeof...(I)][2 * I % sizeof...(I)]), ...);
+    ((second[I] = both[(2 * I + 1) / sizeof...(I)][(2 * I + 1) % sizeof...(I)]), ...);
+#endif
+}
+
+template <typename Part, size_t... I>
+INLINE void put_together(Part first, Part second, Part& a, Part& b, std::index_sequence<I...>) {
+    constexpr size_t N = sizeof...(I);
+#if defined(__clang__) || __GNUC__ >= 12
+    a = __builtin_shufflevector(first, second, (I / 2 + I % 2 * N)...);
+    b = __builtin_shufflevector(first, second, (N / 2 + I / 2 + I % 2 * N)...);
+#else
+    const Part both[2] = {first, second};
+    ((a[I] = both[I % 2][I / 2]), ...);
+    ((b[I] = both[I % 2][N / 2 + I / 2]), ...);
+#endif
+}
+
+template <typename V, typename S>
+INLINE void load_pairs(const S* p, V& first, V& second) {
+    constexpr int PARTS = Types<typename V::Element>::parts;
+    const std::make_index_sequence<W / PARTS> places;
+    const V low = load<V>(p), high = load<V>(p + W);
+    if constexpr (PARTS == 1) {
+        taken_apart(low.part[0], high.part[0], first.part[0], second.part[0], places);
+    } else {
+        taken_apart(low.part[0], low.part[1], first.part[0], second.part[0], places);
+        taken_apart(high.part[0], high.part[1], first.part[1], second.part[1], places);
+    }
+}
+
+template <typename V>
+INLINE void as_pairs(V first, V second, V& low, V& high) {
+    constexpr int PARTS = Types<typename V::Element>::parts;
+    const std::make_index_sequence<W / PARTS> places;
+    if constexpr (PARTS == 1) {
+        put_together(first.part[0], second.part[0], low.part[0], high.part[0], places);
+    } else {
+        put_together(first.part[0], second.part[0], low.part[0], low.part[1], places);
+        put_together(first.part[1], second.part[1], high.part[0], high.part[1], places);
+    }
+}
+
 // Past the caches, to a multiple of the size of a register.
 #if defined(__AVX__)
 template <typename Register>

@@ -114,6 +114,20 @@ def logaddexp(x, y):
 
 
 @triton.jit
+def log_ndtr(x):
+    """log(erfc(-x / sqrt(2)) / 2); where that is small, the square in the exponent comes first."""
+    low = libdevice.log(0.5 * libdevice.erfcx(-0.7071067811865476 * tl.minimum(x, -1.0))) - 0.5 * x * x
+    return tl.where(x < -1, low, libdevice.log1p(-0.5 * libdevice.erfc(0.7071067811865476 * x)))
+
+
+@triton.jit
+def remainder(x, y):
+    """What is left of x in steps of y, with the sign of y."""
+    left = libdevice.fmod(x, y)
+    return tl.where((left != 0) & ((left < 0) != (y < 0)), left + y, left)
+
+
+@triton.jit
 def xlogy(x, y):
     return tl.where(y != y, y, tl.where(x == 0, 0.0, x * libdevice.log(y)))
 
@@ -141,15 +155,43 @@ def row_min(x):
 
 
 @triton.jit
+def rescaled(total, before, largest):
+    """Sums of exponentials below one value as those below a larger one; below -inf there was nothing yet."""
+    factor = tl.where(before == largest, 1.0, libdevice.exp(before - largest))
+    return tl.where((before == float("-inf")) & (largest > before), 0.0, total * factor)
+
+
+@triton.jit
 def row_sum(x):
     return tl.sum(x, 1)[:, None]
 
 
 # ---------------------------------------------------------------------------------------------- tiles
 @triton.jit
-def kept(value, place, otherwise):
-    """The elements of a tile, and another value beyond the tensor."""
-    return tl.where(place[4] & place[5], value, otherwise)
+def rows_from(step, ROWS: tl.constexpr, INDEX: tl.constexpr):
+    """The rows of a tile; a single one is a number, of which each thread reads what it needs once."""
+    if ROWS == 1:
+        row = tl.full((), step, INDEX)
+    else:
+        row = (step + tl.arange(0, ROWS)[:, None]).to(INDEX)
+    return row
+
+
+@triton.jit
+def of_rows(value):
+    """A column with what is of each row."""
+    column, _ = tl.broadcast(value, tl.zeros((1, 1), tl.int1))
+    return column
+
+
+@triton.jit
+def kept(value, place, otherwise, VARIES: tl.constexpr = True):
+    """The elements of a tile, or one for each row, and another value beyond the tensor."""
+    if VARIES:
+        there = place[4] & place[5]
+    else:
+        there = place[4]
+    return tl.where(there, value, otherwise)
 
 
 @triton.jit
@@ -170,8 +212,39 @@ def read(tensor, place, VARIES: tl.constexpr, T: tl.constexpr):
     if VARIES:
         value = tl.load(rows + column, mask=filled & within, other=0)
     else:
-        value = tl.load(rows, mask=filled, other=0)
+        value = of_rows(tl.load(rows, mask=filled, other=0))
     return value.to(T)
+
+
+@triton.jit
+def column_of(place, T: tl.constexpr):
+    """The place of each element in its row."""
+    return place[3].to(T)
+
+
+@triton.jit
+def read_number(tensor, place, T: tl.constexpr):
+    """A whole number of each row; of a single row it is no block, so that what it names is read once in a thread."""
+    outer, sizes, row, column, filled, within = place
+    return tl.load(start(tensor, outer, sizes) + row * tensor[1], mask=filled, other=0).to(T)
+
+
+@triton.jit
+def located(number, place, length):
+    """Whole numbers as places in rows: one that is none ends the program, and never names any."""
+    within = (number >= 0) & (number < length)
+    tl.device_assert(within, "index out of bounds", mask=place[4])
+    return tl.where(within, number, 0)
+
+
+@triton.jit
+def read_at(tensor, place, at, VARIES: tl.constexpr, T: tl.constexpr):
+    """An element of each row."""
+    outer, sizes, row, column, filled, within = place
+    rows = start(tensor, outer, sizes) + row * tensor[1]
+    if VARIES:
+        rows += at.to(tl.int32)
+    return of_rows(tl.load(rows, mask=filled, other=0)).to(T)
 
 
 @triton.jit
@@ -182,16 +255,16 @@ def write(tensor, place, value, VARIES: tl.constexpr):
     if VARIES:
         tl.store(rows + column, value, mask=filled & within)
     else:
-        tl.store(rows, value, mask=filled)
+        tl.store(of_rows(rows), value, mask=filled)
 
 
 @triton.jit
-def add(total, tensor, place, value, HOW: tl.constexpr):
+def add(total, tensor, place, value, HOW: tl.constexpr, VARIES: tl.constexpr):
     """Add a tile to what this program sums; store it where nothing is summed within a program."""
     if HOW == "each":
-        write(tensor, place, value, True)
+        write(tensor, place, value, VARIES)
     elif HOW != "":
-        total += kept(value, place, 0.0)
+        total += kept(value, place, 0.0, VARIES)
     return total
 
 
@@ -227,7 +300,7 @@ class Pass(NamedTuple):
     """A kernel, what it reads of numbers, and the results that are means, as bits.
 
     A ``wide`` one computes in float64, one ``by_row`` reduces rows. What an ``alike`` one computes twice
-    has to be rounded alike, so nothing is contracted.
+    has to be rounded alike, so nothing is contracted. A ``placed`` one reads places in rows.
     """
 
     kernel: Any
@@ -236,6 +309,7 @@ class Pass(NamedTuple):
     wide: bool = False
     by_row: bool = False
     alike: bool = False
+    placed: bool = False
 
 
 class Tiles(NamedTuple):
@@ -372,9 +446,11 @@ class Plan:
             "ROWS": tiles.count,
             "BLOCK": tiles.block,
             **({"WHOLE": tiles.whole} if chosen.by_row else {}),
-            "num_warps": max(4, min(tiles.block * tiles.count // 512, 16)),
+            "num_warps": max(4, min(tiles.block * tiles.count // (128 if double else 512), 16)),
             "enable_reflect_ftz": False,  # subnormal numbers are numbers
             "enable_fp_fusion": not chosen.alike,
+            "debug": chosen.placed,  # what is no place in a row is an error, as in torch
+            "sanitize_overflow": False,
         }
 
     def __call__(self, tensors: Any, numbers: Any) -> list[Tensor | None]:

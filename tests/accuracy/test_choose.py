@@ -346,3 +346,10 @@ def test_a_form_that_costs_no_less_than_an_accurate_one_is_not_measured() -> Non
     assert choice.chosen.form is make("sigmoid", X)
     dearest = max(c.cost for c in choice.candidates if c.form is not logistic)
     assert dearest <= choice.chosen.cost
+
+
+def test_terms_that_cancel_go_however_they_are_written() -> None:
+    gone = make("exp", X) * make("sigmoid", -X) - make("sigmoid", X) + make("erf", X)
+    assert choice(gone).chosen.form is make("erf", X)
+    kept = make("exp", X) * make("sigmoid", -X) + make("sigmoid", X)
+    assert choice(kept).chosen.form is not make("sigmoid", X)

@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from symgrad.accuracy.domains import within_domains
+from symgrad.accuracy.domains import within_branches, within_domains
 from symgrad.ir import expr as ex
 from symgrad.ir.expr import FALSE, OO, TRUE, ZERO, Expr, make, symbol
 from symgrad.ir.truth import compare, where
@@ -107,3 +107,16 @@ def test_the_size_of_what_is_positive_is_itself() -> None:
 def test_a_domain_decides_about_a_shifted_variable(comparison: Expr, expected: Expr | None) -> None:
     domains = {N: Interval(2, 8, False, False)}
     assert within_domains(comparison, domains) is (expected or comparison)
+
+
+def test_a_choice_that_is_a_number_in_its_branch_is_that_number() -> None:
+    positive = compare("gt", X, 0)
+    inner = where(positive, make("exp", X), 0)
+    assert within_branches(where(positive, 0, inner / make("log", X))) is ZERO
+    assert within_branches(where(positive, make("sin", X), make("cos", 2 + inner))) is where(
+        positive, make("sin", X), make("cos", ex.num(2))
+    )
+    kept = where(positive, 0, make("log", where(positive, 1, X)))  # an argument that is guarded
+    assert within_branches(kept) is kept
+    other = where(compare("gt", X, 1), 0, inner)
+    assert within_branches(other) is other

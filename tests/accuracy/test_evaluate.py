@@ -229,12 +229,14 @@ def test_no_truth_where_it_is_infinite_or_undefined() -> None:
         (make("log1p", X**2) / X, {X: 0.0}, 0),
         (X / make("abs", X), {X: 0.0}, None),
         (X * Y / (X**2 + Y**2), {X: 0.0, Y: 0.0}, None),
-        (X * make("log", X), {X: 0.0}, None),
+        (X * make("log", X), {X: 0.0}, 0),
+        (ex.power(X, ex.HALF) * make("log", X), {X: 0.0}, 0),
+        (make("log", X) / X, {X: 0.0}, None),
         (make("log", X), {X: -1.0}, None),
     ],
     ids=str,
 )
-def test_a_limit_is_what_all_sides_tend_to(root: Expr, point: Any, limit: Any) -> None:
+def test_a_limit_is_what_all_sides_on_which_there_are_values_tend_to(root: Expr, point: Any, limit: Any) -> None:
     assert Table([point])(root) == [None]
     (truth,) = Table([point], limits=True)(root, [X])
     assert (truth is None) == (limit is None)

@@ -77,3 +77,35 @@ def test_a_dead_branch_does_not_show_where_tensors_broadcast() -> None:
     first = torch.autograd.grad(item.function(x, y).sum(), (x, y), create_graph=True)
     second = torch.autograd.grad(sum(g.sum() for g in first), (x, y))
     assert all(t.isfinite().all() for t in (*first, *second))
+
+
+def test_what_is_masked_by_infinity_shows_in_no_derivative() -> None:
+    item = compiled_text("""
+        op: masked_entropy
+        tensors: {x: {shape: [N, C]}, m: {shape: [N, C], grad: false}}
+        let: {z: "log_softmax(where(m > 0, -oo, x), dim=1)"}
+        outputs: {y: "sum(where(m > 0, 0, z * exp(z)), dim=1)"}
+    """)
+    x = torch.randn(2, 4, dtype=torch.float64, requires_grad=True)
+    m = torch.tensor([[-1.0, 1, -1, -1], [1, -1, -1, 1]], dtype=torch.float64)
+    grad = torch.ones(2, dtype=torch.float64, requires_grad=True)
+    (first,) = torch.autograd.grad(item.function(x, m), x, grad, create_graph=True)
+    second = torch.autograd.grad(first.square().sum(), (x, grad))
+    assert all(t.isfinite().all() for t in (first, *second))
+
+    def kept(x: torch.Tensor) -> torch.Tensor:
+        of_row = [torch.log_softmax(row[use], dim=0) for row, use in zip(x, m <= 0, strict=True)]
+        return torch.stack([(z * z.exp()).sum() for z in of_row])
+
+    torch.testing.assert_close(first, torch.autograd.grad(kept(x).sum(), x)[0])
+
+
+@pytest.mark.parametrize("inner", ["sqrt(x)", "x * log(x)"])
+def test_who_differentiates_forward_sees_no_dead_branch_inside_of_a_reduction(inner: str) -> None:
+    text = "op: reduced\ntensors: {x: }\noptions: {save: memory}\n"
+    item = compiled_text(f"{text}outputs: {{y: 'sum(where(x > 0, {inner}, 0)**2)'}}\n")
+    x = torch.tensor([-2.0, 0.0, 0.25, 1.5], dtype=torch.float64)
+    function = item.module.ReducedFunction
+    through = torch.func.grad(function.forward)(x)  # as compilers do
+    torch.testing.assert_close(through, torch.func.grad(item.function)(x))
+    assert through.isfinite().all()

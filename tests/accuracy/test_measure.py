@@ -255,3 +255,20 @@ def test_no_two_functions_are_off_alike_in_every_way() -> None:
 def test_figures_are_rounded_up(value: float, text: str) -> None:
     assert ulp_text(value) == text
     assert value >= 10 or float(ulp_text(value)) >= value
+
+
+def test_what_whole_tensors_lead_to_counts_within_1e18() -> None:
+    """Their results depend on each other: one that overflows alone is seldom met, and no reason for float64."""
+    x, points = [30.0, 100.0], {FLOAT32: [{X: 30.0}, {X: 100.0}], FLOAT64: []}
+    formula, overflowing = make("exp", X / 2), make("exp", X) / make("exp", X / 2)
+    apart = Judge(formula, Sample(points, computed=True)).score(overflowing, FLOAT32)
+    assert (apart.nonfinite, apart.far) == (0, 1)
+    assert Judge(formula, Sample(points)).score(overflowing, FLOAT32).nonfinite == 1
+    assert math.exp(x[1] / 2) > 1e18 > math.exp(x[0] / 2)
+
+
+def test_near_the_ends_of_the_range_is_left_out_where_that_is_asked_for() -> None:
+    formula = make("exp", X) * 10**8  # at -100 it is small, and the exponential has few digits
+    found = Judge(formula, {FLOAT32: [{X: -100.0}, {X: 1.0}], FLOAT64: []})
+    assert found.score(formula, FLOAT32).ulp > 1e3
+    assert found.score(formula, FLOAT32, safe=2.0**10).ulp < 2

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 from click.testing import CliRunner
+from devices import on_cuda
 from fused import imported, needs_compiler
 
 from symgrad.bench import limit as limits
@@ -190,7 +191,7 @@ def test_the_limit_of_a_device_is_a_copy_of_as_many_bytes(monkeypatch):
     assert sizes == [600]
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+@on_cuda
 def test_the_command_on_cuda(tmp_path):
     (tmp_path / "gate.yaml").write_text(GATE)
     options = [
@@ -211,7 +212,7 @@ def test_the_command_on_cuda(tmp_path):
 
 def test_without_torch_it_says_what_to_install(tmp_path, monkeypatch):
     (tmp_path / "gate.yaml").write_text(GATE)
-    monkeypatch.setattr("symgrad.cli.kernels.find_spec", lambda name: None)
+    monkeypatch.setitem(sys.modules, "torch", None)
     result = CliRunner().invoke(main, ["bench", str(tmp_path / "gate.yaml")])
     assert result.exit_code == 1
     assert result.output == 'bench needs PyTorch, which is not installed: python -m pip install "symgrad[torch]"\n'

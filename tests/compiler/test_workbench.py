@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import pytest
+import torch
 from compiled import compiled_text
 from hypothesis import given, settings
 from random_expressions import TENSORS, X, Y, expressions
 
+import symgrad
 from symgrad.accuracy.candidates import Choice
 from symgrad.accuracy.evaluate import FLOAT32, FLOAT64, Check
 from symgrad.compiler.compile import compile_operation
@@ -79,6 +81,23 @@ def test_partials_may_be_those_of_the_form_that_was_chosen_for_the_value() -> No
 
 def test_a_derivative_of_a_form_with_cases_is_not_taken_where_one_without_is_as_good() -> None:
     assert "where" not in {n.op for n in topological(slopes(SOFT_POWER)["a"].chosen.form)}
+
+
+@pytest.mark.parametrize("share", [0.5, 2.0])
+def test_a_derivative_has_its_limit_where_a_probability_is_one(share: float) -> None:
+    """The logarithm of a softmax is 0 there, in float32, and its power with a negative exponent a pole."""
+    focal = symgrad.load("""
+op: focal
+tensors: {x: {shape: [N, C]}, t: {shape: [N], dtype: int}}
+hyperparameters: {g: {type: float, default: 2.0, domain: "[0, oo)"}}
+let: {lp: "gather(log_softmax(x, dim=-1), 1, t[:, None])[:, 0]"}
+outputs: {loss: "mean(-(1 - exp(lp))**g * lp)"}
+""")
+    x = torch.tensor([[200.0, 0.0], [1.0, 2.0]], requires_grad=True)
+    focal.focal(x, torch.tensor([0, 1]), share).backward()
+    assert x.grad is not None
+    assert x.grad.isfinite().all()
+    assert not x.grad[0].any()
 
 
 def test_variants_share_what_was_chosen_and_what_may_be_spent() -> None:

@@ -46,7 +46,7 @@ class KeptIntermediateFunction(Function):
 
     @staticmethod
     def forward(x: Tensor, scale: Tensor) -> tuple[Tensor, Tensor]:
-        x, scale, dtype = rt.widen(x, scale)
+        x, scale, dtype = rt.widen(x, scale, floats=((0,),))
         erf_x = torch.erf(x)
         y = erf_x * scale * x
         return rt.narrow(y, dtype), erf_x

@@ -53,7 +53,7 @@ class OptionalTensorFunction(Function):
         if offset is None:
             x, dtype = rt.widen(x)
             return rt.narrow(torch.tanh(x), dtype)
-        x, offset, dtype = rt.widen(x, offset)
+        x, offset, dtype = rt.widen(x, offset, floats=((0,),))
         return rt.narrow(torch.tanh(x) + offset, dtype)
 
     @staticmethod

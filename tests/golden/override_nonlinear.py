@@ -13,6 +13,7 @@ Float32: value within 0.0 ulp (beyond the conditioning of the formula).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -35,7 +36,7 @@ def override_nonlinear(x: Tensor, limit: float = 1.0) -> Tensor:
     """
     x = rt.tensor("override_nonlinear", x)
     limit = rt.hyperparameter("override_nonlinear", "limit", limit, float)
-    if not limit > 0:
+    if not 0 < limit < math.inf:
         raise ValueError(f"override_nonlinear: limit must be in (0, oo), not {limit}")
     rt.refuse_compilers("override_nonlinear")
     return _call(x, limit)

@@ -47,7 +47,7 @@ class WideEvaluationFunction(Function):
 
     @staticmethod
     def forward(x: Tensor, y: Tensor) -> Tensor:
-        x, y, dtype = rt.widen_to_double(x, y)
+        x, y, dtype = rt.widen_to_double(x, y, floats=((0,), (1,)))
         return rt.narrow(torch.lgamma(x) - torch.lgamma(y), dtype)
 
     @staticmethod

@@ -129,3 +129,60 @@ op: picked
 tensors: {x: {shape: [N, C]}, i: {shape: [N], dtype: int}}
 outputs: {y: "exp(x - gather(x, -1, i[:, None])) * where(arange(C) < i[:, None], 2, 1)"}
 """
+ROTARY = """
+op: rotary
+tensors: {x: {shape: [B, H, T, D]}, c: {shape: [T, D]}, s: {shape: [T, D], grad: false}}
+let: {h: "chunk(x, 2, dim=-1)"}
+outputs: {y: "x * c + cat([-h[1], h[0]], dim=-1) * s"}
+test: {shapes: {x: [2, 2, 3, 4], c: [3, 4], s: [3, 4]}}
+"""
+PACKED = """
+op: packed
+tensors: {x: {shape: [N, D]}, bias: {shape: [D]}, w: {shape: [N, 1]}}
+let: {h: "chunk(x + bias, 2, dim=-1)"}
+outputs: {y: "silu(h[0]) * h[1] * w"}
+test: {shapes: {x: [3, 4], bias: [4], w: [3, 1]}}
+"""
+GATED_CHANNELS = """
+op: gated_channels
+tensors: {x: {shape: [B, C, H, W]}, bias: {shape: [C, 1, 1]}}
+let: {h: "chunk(x * bias, 2, dim=1)"}
+outputs: {y: "h[0] * sigmoid(h[1])"}
+test: {shapes: {x: [2, 4, 3, 2], bias: [4, 1, 1]}}
+"""
+PARTLY_TURNED = """
+op: partly_turned
+tensors: {x: {shape: [B, T, 12]}, c: {shape: [T, 4], grad: false}, s: {shape: [T, 4], grad: false}}
+let: {a: "x[..., :4]", b: "x[..., 4:8]"}
+outputs: {y: "cat([a * c - b * s, a * s + b * c, sin(x[..., 8:])], dim=-1)"}
+"""
+JOINED = """
+op: joined
+tensors: {a: {shape: [N, P]}, b: {shape: [N, P]}}
+outputs: {y: "cat([sin(a) * exp(a), tanh(b)], dim=-1)", z: "cat([b, a * b], dim=-1)"}
+"""
+FIRST_OF_ALL = """
+op: first_of_all
+tensors: {x: {shape: [N, 6]}}
+outputs: {y: "silu(x[:, :2]) * sin(x[:, :2])"}
+"""
+TURNED_ROWS = """
+op: turned_rows
+tensors: {x: {shape: [N, D]}}
+let: {h: "chunk(x, 2, dim=-1)", m: "mean(x**2, dim=-1, keepdim=True)"}
+outputs: {y: "cat([h[1], sin(h[0])], dim=-1) / sqrt(m + 1)"}
+test: {shapes: {x: [3, 4]}}
+"""
+PAIRS = """
+op: pairs
+tensors: {x: {shape: [B, T, D]}, c: {shape: [T, P]}, s: {shape: [T, P], grad: false}}
+let: {p: "unflatten(x, -1, P, 2)", e: "p[..., 0]", o: "p[..., 1]"}
+outputs: {y: "flatten(stack([e * c - o * s, e * s + o * c], dim=-1), -2)"}
+test: {shapes: {x: [2, 3, 4], c: [3, 2], s: [3, 2]}}
+"""
+EVERY_OTHER = """
+op: every_other
+tensors: {x: {shape: [N, D]}, w: {shape: [N, 1]}}
+outputs: {y: "silu(x[..., ::2]) * x[..., 1::2] * w"}
+test: {shapes: {x: [3, 4], w: [3, 1]}}
+"""

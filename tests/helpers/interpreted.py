@@ -18,7 +18,10 @@ import triton
 from torch import Tensor
 from torch.autograd import forward_ad
 from torch.utils._python_dispatch import TorchDispatchMode
+from triton.errors import TritonError
 from triton.runtime import interpreter
+
+from benchmarks.without_device import serving_cpu_tensors
 
 
 def start() -> None:
@@ -26,6 +29,7 @@ def start() -> None:
     libdevice.install()
     triton.runtime.driver.set_active(SimpleNamespace(get_current_target=lambda: None))
     interpreter._patch_lang_tensor = _patched
+    interpreter.interpreter_builder.options = _CHECKED
 
 
 def _patched(tensor: Any, scope: Any, usual: Any = interpreter._patch_lang_tensor) -> None:
@@ -40,9 +44,7 @@ def module_of(path: Path) -> ModuleType:
     from fused import imported
 
     module = imported(path)
-    kernels = vars(module)["_kernels"].elsewhere
-    kernels.kind = "cpu"
-    vars(module)["_kernels"] = vars(module)["_passes"].library = kernels
+    serving_cpu_tensors(module)
     return module
 
 
@@ -66,14 +68,18 @@ def both(
 
 
 def higher(
-    path: Path, tensors: list[Tensor], settings: Any = (), sizes: Any = None
+    path: Path, tensors: list[Tensor], settings: Any = (), sizes: Any = None, wanted: Any = None
 ) -> tuple[list[Tensor], list[Tensor], dict[str, int]]:
-    """Tangents and second derivatives for every choice of tensors, with passes and without; how many served of each."""
+    """Tangents and second derivatives, with passes and without; how many served of each.
+
+    They are those for every choice of the `wanted` tensors, by default of all.
+    """
     module = module_of(path)
     kernels = vars(module)["_kernels"]
     kernels.forget()
     function = getattr(module, path.stem)
-    choices = [c for n in range(1, len(tensors) + 1) for c in combinations(range(len(tensors)), n)]
+    places = range(len(tensors)) if wanted is None else wanted
+    choices = [c for n in range(1, len(places) + 1) for c in combinations(places, n)]
     found = []
     with tiles(kernels.library(torch.float32), sizes or {}):
         for on in (True, False):
@@ -96,14 +102,37 @@ def tangents(function: Any, tensors: list[Tensor], settings: Any, chosen: Any) -
 
 def second(function: Any, tensors: list[Tensor], settings: Any, chosen: Any) -> list[Tensor]:
     """What the gradients of the chosen tensors give to everything they depend on."""
-    leaves = [t.detach().clone().requires_grad_() for t in tensors]
+    leaves = [t.detach().clone().requires_grad_(t.is_floating_point()) for t in tensors]
     outputs = function(*leaves, *settings)
     outputs = outputs if isinstance(outputs, tuple) else (outputs,)
     cotangents = [y.detach().sin().requires_grad_() for y in outputs]
     gradients = torch.autograd.grad(outputs, [leaves[k] for k in chosen], cotangents, create_graph=True)
     given = [g.detach().cos() for g in gradients]
-    pulled = torch.autograd.grad(gradients, [*leaves, *cotangents], given, allow_unused=True)
+    read = [t for t in (*leaves, *cotangents) if t.requires_grad]
+    pulled = torch.autograd.grad(gradients, read, given, allow_unused=True)
     return [*(g.detach() for g in gradients), *(torch.zeros(()) if p is None else p for p in pulled)]
+
+
+_CHECKED = interpreter.InterpreterOptions(debug=True, sanitize_overflow=False)
+
+
+def strayed(path: Path, tensors: list[Tensor]) -> tuple[str, list[Tensor]]:
+    """What a pass says of places that are none, and the outputs and gradients where nobody asks."""
+    module = module_of(path)
+    kernels = vars(module)["_kernels"]
+    kernels.forget()
+    said, refused = "", kernels.refused
+    kernels.refused = ()
+    try:
+        results(getattr(module, path.stem), tensors)
+    except TritonError as error:
+        said = str(error)
+    try:
+        interpreter.interpreter_builder.options = interpreter.InterpreterOptions(sanitize_overflow=False)
+        return said, results(getattr(module, path.stem), tensors)
+    finally:
+        kernels.refused = refused
+        interpreter.interpreter_builder.options = _CHECKED
 
 
 @contextmanager

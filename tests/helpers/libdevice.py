@@ -22,6 +22,8 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     **{name: getattr(np, name) for name in ("sinh", "cosh", "tanh", "hypot", "rint")},
     **{name: getattr(np, f"arc{name[1:]}") for name in ("asin", "acos", "atan", "asinh", "acosh", "atanh", "atan2")},
     **{name: _of_torch(getattr(torch, name)) for name in ("erf", "erfc", "erfinv", "lgamma")},
+    "erfcx": _of_torch(torch.special.erfcx),
+    "fmod": np.fmod,
     "pow": np.power,
     "sqrt_rn": np.sqrt,
     "sinpi": lambda x: np.sin(math.pi * (x - np.round(x))) * np.where(np.fmod(np.round(x), 2.0) == 0, 1.0, -1.0),

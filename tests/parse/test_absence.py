@@ -176,7 +176,7 @@ def test_dimensions_of_size_1_need_no_tensor_that_tells_them(formula: str, shape
     [
         ("x @ b", "the shape of x @ b is not known; declare the 'shape' of 'b'"),
         ("softmax(b, dim=0) + x", "the shape of b is not known; declare the 'shape' of 'b'"),
-        ("transpose(sum(x, dim=-1) + b, 0, 1)", "transpose has no dimension"),
+        ("transpose(sum(x, dim=-1) + b, 0, 1)", "there is no dimension 1 in"),
     ],
 )
 def test_a_formula_without_a_value_for_none_is_a_mistake(formula: str, reason: str) -> None:

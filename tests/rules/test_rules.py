@@ -20,7 +20,7 @@ from symgrad.rules.constants import merged_roots
 from symgrad.rules.mixtures import log_of_exponentials, log_of_logistic_interval
 from symgrad.rules.output_reuse import OUTPUT_REUSE, Reuse
 from symgrad.rules.products import GATHERED, log_of_varying_power, logarithms_apart
-from symgrad.rules.sums import equal_constants, opened_sum
+from symgrad.rules.sums import clamp_complement, equal_constants, opened_sum
 from symgrad.rules.words import a as wildcard
 from symgrad.rules.words import exp, log, sigmoid
 
@@ -132,6 +132,7 @@ SUBJECTS = (
     X * Y / (X * exp(Y)),
     X**2 * (Y / X**2 - 2),
     X / (1 - X) + 1,
+    1 - make("clamp", X, ex.num(-9), 1 - Y) + X,
     Y * exp(X) - Y * exp(X + Y),
     log(2 * exp(X) / 3 + sigmoid(Y) * exp(-Y) + 1),
     X * ex.sqrt(ex.num(2)) * ex.sqrt(ex.PI) / ex.sqrt(3 * ex.PI),
@@ -145,6 +146,19 @@ def test_a_difference_of_exponentials_by_the_larger_overflows_only_where_it_is_t
     assert condition is truth.compare("gt", X - Y, 0)
     for branch, larger, difference in ((falling, X, ex.mul(-1, X - Y)), (rising, Y, X - Y)):
         assert {n for n in topological(branch) if n.op in ("exp", "expm1")} == {exp(larger), make("expm1", difference)}
+
+
+def test_a_bound_that_is_rounded_gives_way_to_the_one_that_is_given() -> None:
+    eps = symbol("eps", "float")
+    one = ex.num(1)
+    assert clamp_complement(1 - make("clamp", X, ex.ZERO, 1 - eps)) is make("clamp", 1 - X, eps, one)
+    assert clamp_complement(Y + 1 - make("clamp", X, -ex.OO, 1 - eps)) is Y + make("clamp", 1 - X, eps, ex.OO)
+    for kept in (
+        1 - make("clamp", X, ex.ZERO, one),
+        1 + make("clamp", X, ex.ZERO, 1 - eps),
+        1 - make("clamp", X, eps, one),
+    ):
+        assert clamp_complement(kept) is None
 
 
 @pytest.mark.parametrize("rule", TRANSFORMATIONS, ids=[r.name for r in TRANSFORMATIONS])
@@ -239,6 +253,8 @@ def test_terms_that_are_equal_in_another_spelling_cancel() -> None:
     assert equal_constants(density * ex.sqrt(2 / ex.PI) - 2 * density * ex.sqrt(1 / (2 * ex.PI)) + Y) is Y
     assert equal_constants(density * ex.sqrt(2 / ex.PI) - density * ex.sqrt(1 / (2 * ex.PI))) is None
     assert equal_constants(density * ALPHA - density * ex.PI) is None, "a hyperparameter may have any value"
+    zeros = make("lgamma", ex.num(1)), make("lgamma", ex.num(2))
+    assert equal_constants(density * zeros[0] - density * zeros[1] + Y) is Y
 
 
 def test_the_exponential_of_a_normal_tail_loses_no_digits() -> None:

@@ -27,6 +27,20 @@ FINDS = {
     "poles that torch misses": Drawn(next(_SEEDS), "pointwise", "polygamma(1, x)"),
     "a slice of a temporary": Drawn(next(_SEEDS), "whole", "cat([rsqrt(x), w], dim=-1)[:, ::2]"),
     "one of a stack": Drawn(next(_SEEDS), "whole", "stack([x * w, w], dim=0)[0]"),
+    "values that are equal": Drawn(next(_SEEDS), "pointwise", "beta(0.5, 0.5 + x)"),
+    "terms that are 0 in two spellings": Drawn(next(_SEEDS), "pointwise", "beta((0.5 + abs(x * 0)), (0.5 + abs(x)))"),
+    "equal arguments where none is chosen": Drawn(next(_SEEDS), "pointwise", "exp(minimum(hardswish(x), acsch(v)))"),
+    "a shape lost beside one of whole numbers": Drawn(next(_SEEDS), "labels", "v / log1p(expm1(v)) - i[:, None]"),
+    "poles beside a maximum": Drawn(
+        next(_SEEDS), "rows", "cummax(((softsign(w) + (v - x)) + x), dim=-1).values * (binomial(x, v))"
+    ),
+    "poles and overflow where none is read": Drawn(
+        next(_SEEDS), "rows", "cummax(w + x, dim=-1).values * binomial(x, v)"
+    ),
+    "a root of what is not read": Drawn(
+        next(_SEEDS), "rows", "w * sum(where(x > 0, sqrt(x), 0), dim=-1, keepdim=True)"
+    ),
+    "a second derivative that is 0 at a pole": Drawn(8, "pointwise", "asec(where(v > 0, w, x))"),
 }
 _DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
 

@@ -66,3 +66,13 @@ def test_membership_and_text_of_intervals() -> None:
     assert [number in half for number in (0, 0.5, 1, 2, math.nan)] == [False, True, True, False, False]
     assert str(half) == "(0, 1]"
     assert str(Interval(-math.inf, 0.5, True, True)) == "(-oo, 0.5)"
+
+
+@pytest.mark.parametrize("text", ["(0, oo)", "[-1, 2)", "(-oo, 3]", "(-oo, oo)", "[0.5, 1]"])
+@pytest.mark.parametrize("whole", [False, True])
+def test_the_test_of_an_interval_says_what_lies_inside(text: str, whole: bool) -> None:
+    interval = parse_interval(text)
+    test = interval.holds("value", whole) or "True"
+    values = [-7, -1, 0, 1, 2, 3] if whole else [-math.inf, -7.0, -1, 0, 0.5, 1, 2.5, 3, math.inf, math.nan]
+    for value in values:
+        assert eval(test, {"math": math, "value": value}) == (value in interval), value

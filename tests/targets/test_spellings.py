@@ -22,7 +22,7 @@ TABLES = {
 }
 MODULES = {
     "torch": {"torch", "F", "rt", "_special"},
-    "python": {"math", "torch", "_special", *("abs", "float", "max", "min", "round")},
+    "python": {"math", "rt", "torch", "_special", *("abs", "float", "max", "min", "round")},
     "arrays": {"jnp", "jax", "mx", "rt", "special"},
 }
 

@@ -26,7 +26,7 @@ from symgrad.ops.functions import (
 )
 from symgrad.ops.functions.row import Function
 
-__all__ = ["BY_AUTOGRAD", "FUNCTIONS", "SPELLINGS", "Function", "call", "extremum", "extremum_with_zero"]
+__all__ = ["BY_AUTOGRAD", "FUNCTIONS", "SPELLINGS", "Function", "call", "extremum", "extremum_with_zero", "spelled"]
 
 _ROWS = (
     *(*exponential.ROWS, *trigonometric.ROWS, *special.ROWS, *bessel.ROWS, *lacking.ROWS),
@@ -45,6 +45,11 @@ FUNCTIONS |= {row.name: row for row in BY_AUTOGRAD.values()}
 
 # Every spelling that specs may have -> the canonical name.
 SPELLINGS: dict[str, str] = {name: row.name for row in _ROWS if not row.internal for name in (row.name, *row.aliases)}
+
+
+def spelled(target: str) -> dict[str, str]:
+    """The functions whose rows say how a target spells them."""
+    return {row.name: row.targets[target] for row in _ROWS if target in row.targets}
 
 
 def call(name: str, *args: Scalar) -> Expr:

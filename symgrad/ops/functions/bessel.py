@@ -22,7 +22,7 @@ from symgrad.ops.functions.row import Function
 
 
 def _python(name: str) -> str:
-    return f"float({name}(torch.tensor({{0}}, dtype=torch.float64)))"
+    return f"rt.number({name}, {{0}})"
 
 
 def _over(value: Expr, x: Expr) -> Expr:
@@ -208,8 +208,7 @@ def _incomplete_row(name: str, lower: bool) -> Function:
         name,
         ("a", "x"),
         torch=f"torch.special.{name}({{0}}, {{1}})",
-        python=f"float(torch.special.{name}(torch.tensor({{0}}, dtype=torch.float64), "
-        "torch.tensor({1}, dtype=torch.float64)))",
+        python=f"rt.number(torch.special.{name}, {{0}}, {{1}})",
         partials=lambda a, x: (ZERO, sign * _gammainc_partial(a, x)),
         meaning=_incomplete(lower),
         cost=60.0,
@@ -269,8 +268,7 @@ ROWS = (
         "zeta",
         ("s", "q"),
         torch="torch.special.zeta({0}, {1})",
-        python="float(torch.special.zeta(torch.tensor({0}, dtype=torch.float64), torch.tensor({1}, "
-        "dtype=torch.float64)))",
+        python="rt.number(torch.special.zeta, {0}, {1})",
         partials=lambda s, q: (ZERO, -s * make("zeta", s + 1, q)),
         meaning=real.zeta,
         cost=60.0,

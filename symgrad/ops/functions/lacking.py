@@ -24,7 +24,7 @@ def _own(name: str, partial: Callable[[Expr], Expr], **facts: Any) -> Function:
         name,
         ("x",),
         torch=f"_special.{name}({{0}})",
-        python=f"float(_special.{name}(torch.tensor({{0}}, dtype=torch.float64)))",
+        python=f"rt.number(_special.{name}, {{0}})",
         partials=lambda x: (partial(x),),
         by_autograd=f"_special.{name}_by_autograd({{0}})",
         of_floats=True,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
@@ -39,6 +39,8 @@ class Function:
         in_sympy: from the module sympy and arguments to SymPy's expression, where neither of these can say it.
         by_autograd: spelling in torch that autograd differentiates, where torch's own function has no derivative.
         orders: how many first arguments are orders, with no derivative: numbers and hyperparameters, no tensors.
+        targets: its spelling in a target, by the target's name (`cpp`, `triton`, `jax`, `mlx`), where the target's
+            table has none: of functions that the target has.
         in_half: whether torch has it for half precision on every device, and rounds nothing there but the result.
     """
 
@@ -64,6 +66,7 @@ class Function:
     by_autograd: str = ""
     orders: int = 0
     in_half: bool = True
+    targets: Mapping[str, str] = field(default_factory=dict, hash=False)
 
     @property
     def required(self) -> int:

@@ -48,8 +48,10 @@ def gamma(x: Expr) -> Expr:
     n = _whole(x)
     if n is not None and 0 < n <= _LARGEST_FACTORIAL:
         return ex.num(factorial(n - 1))
-    reflected = PI / (make("sin", PI * x) * make("exp", make("lgamma", 1 - x)))
-    return where(compare("gt", x, ZERO), make("exp", make("lgamma", x)), reflected)
+    positive = compare("gt", x, ZERO)
+    above, below = where(positive, x, ONE), where(positive, -HALF, x)  # so that no branch has a slope that is no number
+    reflected = PI / (make("sin", PI * below) * make("exp", make("lgamma", 1 - below)))
+    return where(positive, make("exp", make("lgamma", above)), reflected)
 
 
 _STIRLING = [Fraction(b) for b in ("1/12", "-1/360", "1/1260", "-1/1680", "1/1188", "-691/360360", "1/156")]
@@ -72,9 +74,9 @@ def log_beta(a: Expr, b: Expr) -> Expr:
     """
     if a.number is not None and b.number is not None:
         return make("lgamma", a) + make("lgamma", b) - make("lgamma", a + b)
-    p, q = make("minimum", a, b), make("maximum", a, b)
-    if a.is_static and not b.is_static:
-        p, q = make("minimum", b, a), make("maximum", b, a)
+    # No extrema, in whose derivatives two that are equal share: the whole is smooth there.
+    ordered = compare("le", a, b)
+    p, q = where(ordered, a, b), where(ordered, b, a)
     # Bounded where they are not read, so that no branch has a slope that is no number.
     near, far_p, far_q = make("clamp", p, ZERO, ex.OO), *(make("clamp", x, ex.num(_FAR - 1), ex.OO) for x in (p, q))
     both = (
@@ -121,9 +123,12 @@ def _binomial(n: Expr, k: Expr) -> Expr:
         return ex.num(comb(top, number))
     if number is not None and number <= 20:
         return ex.mul(*(n - i for i in range(number)), Fraction(1, factorial(number)))
-    inside = truth.logical("and", compare("gt", k, -1), compare("gt", n - k, -1))
-    inverse = (n + 1) * make("exp", log_beta(n - k + 1, k + 1))
-    return where(inside, 1 / inverse, gamma(n + 1) / (gamma(k + 1) * gamma(n - k + 1)))
+    terms = n + 1, n - k + 1, k + 1
+    inside = truth.logical("and", *(compare("gt", x, ZERO) for x in terms[1:]))
+    # What is not read is a function of 1, so that no branch has a slope that is no number.
+    whole, left, right = (where(inside, x, ONE) for x in terms)
+    of_whole, of_left, of_right = (gamma(where(inside, ONE, x)) for x in terms)
+    return where(inside, 1 / (whole * make("exp", log_beta(left, right))), of_whole / (of_left * of_right))
 
 
 def _lowergamma(a: Expr, x: Expr) -> Expr:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from symgrad.ir.expr import Expr, make
@@ -10,6 +11,7 @@ from symgrad.ops.tensors.indexing import put, take
 from symgrad.ops.tensors.reductions import KEEPDIM, Tangents, total
 from symgrad.ops.tensors.row import Attribute, TensorOp
 from symgrad.ops.tensors.shaping import drop, restore
+from symgrad.spec.interval import Interval
 
 DIM = Attribute("dim", "dim", required=True)
 LAST = Attribute("dim", "dim", -1)
@@ -81,6 +83,7 @@ ROWS = (
         "softmax",
         attributes=(DIM,),
         torch="torch.softmax({0}, {attributes})",
+        within=Interval(0, 1, False, False),
         vjp=lambda node, g: (_softmax(node, g),),
         jvp=lambda node, t: None if t[0] is None else _softmax(node, t[0]),
         extent=along,
@@ -94,6 +97,7 @@ ROWS = (
         rounds_inside=True,
         attributes=(DIM,),
         torch="torch.log_softmax({0}, {attributes})",
+        within=Interval(-math.inf, 0, True, False),
         vjp=_log_softmax_vjp,
         jvp=_log_softmax_jvp,
         extent=along,

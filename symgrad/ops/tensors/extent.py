@@ -131,7 +131,7 @@ def listed(extents: Sequence[Extent]) -> str:
 
 
 # ------------------------------------------------------------------------------------------------ dimensions
-def position(dim: int, of: Extent, what: str) -> int | None:
+def position(dim: int, of: Extent) -> int | None:
     """A dimension as a negative index into the known ones, None where its place is not known.
 
     Raises ShapeConflict where there is no such dimension.
@@ -139,22 +139,21 @@ def position(dim: int, of: Extent, what: str) -> int | None:
     rank = len(of.dims)
     if of.exact:
         if not -max(rank, 1) <= dim < max(rank, 1):
-            raise ShapeConflict(f"{what} has no dimension {dim} of {of}")
+            raise ShapeConflict(f"there is no dimension {dim} in {of}")
         return (dim if dim < 0 else dim - rank) if rank else None
     return dim if -rank <= dim < 0 else None
 
 
-def positions(dims: object, of: Extent, what: str) -> tuple[int, ...] | None:
+def positions(dims: object, of: Extent) -> tuple[int, ...] | None:
     """Several dimensions as `position` has them, None where one is not known."""
-    what = what.removesuffix("_values").removesuffix("_indices")  # as users call it
     listed_dims = dims if isinstance(dims, tuple) else (dims,)
     found: list[int] = []
     for dim in listed_dims:
-        place = None if isinstance(dim, Ref) or not isinstance(dim, int) else position(dim, of, what)
+        place = None if isinstance(dim, Ref) or not isinstance(dim, int) else position(dim, of)
         if place is None:
             return None
         if place in found:
-            raise ShapeConflict(f"{what} has the dimension {dim} of {of} twice")
+            raise ShapeConflict(f"the dimension {dim} of {of} is named twice")
         found.append(place)
     return tuple(found)
 
@@ -166,7 +165,7 @@ def reduced(node: Expr, operands: tuple[Extent, ...]) -> Extent:
         if keep is False or (of.exact and not of.dims):
             return SCALAR
         return Extent((1,) * len(of.dims)) if keep is True and of.exact else unknown(node)
-    places = positions(dim, of, node.op)
+    places = positions(dim, of)
     if of.exact and not of.dims:
         return SCALAR
     if places is None or isinstance(keep, Ref):
@@ -179,5 +178,5 @@ def reduced(node: Expr, operands: tuple[Extent, ...]) -> Extent:
 
 def along(node: Expr, operands: tuple[Extent, ...]) -> Extent:
     """The extent of an operation along `dim` that keeps the shape."""
-    positions(node["dim"], operands[0], node.op)
+    positions(node["dim"], operands[0])
     return operands[0]

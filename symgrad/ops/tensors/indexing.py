@@ -31,7 +31,7 @@ def _size_along(of: int) -> Callable[[Expr], Dim | None]:
 
     def size(node: Expr) -> Dim | None:
         known = extent(node.args[of])
-        places = positions(node["dim"], known, node.op)
+        places = positions(node["dim"], known)
         return known.dims[places[0]] if places is not None and known.dims else None
 
     return size
@@ -51,14 +51,14 @@ def put(value: Expr, index: Expr, like: Expr, dim: Any) -> Expr:
 def _gather_vjp(node: Expr, g: Expr) -> tuple[Expr | None, ...]:
     x, index = node.args
     known = extent(index)
-    places = positions(node["dim"], known, "gather")
+    places = positions(node["dim"], known)
     once = places is not None and known.dims and known.dims[places[0]] == 1  # one element: no place twice
     return (make("put_along" if once else "add_along", g, index, x, dim=node["dim"]), None)
 
 
 def _gathered(node: Expr, operands: tuple[Extent, ...]) -> Extent:
     x, index = operands
-    places = positions(node["dim"], x, "gather")
+    places = positions(node["dim"], x)
     if x.exact and index.exact:
         if len(x.dims) != len(index.dims):
             raise ShapeConflict(f"gather needs an index of as many dimensions as its input: {index} of {x}")
@@ -115,7 +115,7 @@ def _index_add(x: Expr, index: Expr, source: Expr, dim: Any) -> Expr:
 
 def _looked_up(node: Expr, operands: tuple[Extent, ...]) -> Extent:
     x, index = operands
-    places = positions(node["dim"], x, "an index")
+    places = positions(node["dim"], x)
     if places is None or not index.exact or not x.dims:
         if x.exact and not x.dims:
             raise ShapeConflict("a tensor without dimensions has nothing to pick from")
@@ -127,7 +127,7 @@ def _looked_up(node: Expr, operands: tuple[Extent, ...]) -> Extent:
 # ------------------------------------------------------------------------------------------------ segments
 def _segment_shape(node: Expr, operands: tuple[Extent, ...]) -> Extent:
     x, index, _ = operands
-    places = positions(node["dim"], x, node.op)
+    places = positions(node["dim"], x)
     if index.exact and len(index.dims) != 1:
         raise ShapeConflict(f"{node.op} needs an index of one dimension, not {index}")
     if places is None or not x.dims or not index.dims:
@@ -143,7 +143,7 @@ def _segment_mean(x: Expr, index: Expr, size: Expr, dim: Any) -> Expr:
     count = make("segment_sum", ones, index, size, dim=0)
     count = make("maximum", count, ONE)
     rank = len(extent(x).dims)
-    places = positions(dim, extent(x), "segment_mean")
+    places = positions(dim, extent(x))
     if places is None:
         raise ValueError("segment_mean needs a tensor of declared shape")
     after = -1 - places[0]
@@ -197,7 +197,7 @@ def one_hot(index: Expr, size: Expr) -> Expr:
 
 
 _PICKED: dict[str, Any] = {"integer": frozenset({1}), "places": _size_along(0)}
-_PICKS: dict[str, Any] = {"linear": True, "whole": True, "exact": True, "saves": "p", **_PICKED}
+_PICKS: dict[str, Any] = {"linear": True, "whole": True, "same": True, "exact": True, "saves": "p", **_PICKED}
 _ADDS: dict[str, Any] = {"jvp": _again, "linear": True, "integer": frozenset({1}), "whole": True, "cost": 3.0}
 
 ROWS = (

@@ -36,9 +36,9 @@ def place_of(dim: Any, x: Expr, what: str) -> int:
     if isinstance(dim, Ref):
         raise ValueError(f"the dimension of {what} is an integer, not a hyperparameter")
     if dim < 0:
-        positions(dim, extent(x), what)
+        positions(dim, extent(x))
         return int(dim)
-    places = positions(dim, extent(x), what)
+    places = positions(dim, extent(x))
     if places is None or not extent(x).exact:
         raise ValueError(f"{what} counts dimensions from the end where the shape is not declared: dim=-1 is the last")
     return places[0]
@@ -60,7 +60,7 @@ def between(x: Expr, dim: int, start: Expr, stop: Expr | None) -> Expr:
 
 def _between_size(node: Expr, operands: tuple[Extent, ...]) -> Extent:
     of = operands[0]
-    places = positions(node["dim"], of, "a slice")
+    places = positions(node["dim"], of)
     if places is None or not of.dims:
         if of.exact:
             raise ShapeConflict("a tensor without dimensions has no slices")
@@ -113,7 +113,7 @@ def _sliced_size(node: Expr, size: Dim) -> Dim:
 
 def _sliced(node: Expr, operands: tuple[Extent, ...]) -> Extent:
     (of,) = operands
-    places = positions(node["dim"], of, "a slice")
+    places = positions(node["dim"], of)
     if places is None or not of.dims:
         if of.exact:
             raise ShapeConflict("a tensor without dimensions has no slices")
@@ -132,7 +132,7 @@ def chunks(x: Expr, count: int, dim: Any) -> list[Expr]:
     if not isinstance(count, int) or count < 1:
         raise ValueError("chunk needs the number of parts, a whole number")
     known = extent(x)
-    places = positions(dim, known, "chunk")
+    places = positions(dim, known)
     size = known.dims[places[0]] if places is not None and known.dims else None
     if isinstance(size, int) and size % count:
         raise ShapeConflict(f"a dimension of size {size} has no {count} equal parts")
@@ -142,7 +142,7 @@ def chunks(x: Expr, count: int, dim: Any) -> list[Expr]:
 def splits(x: Expr, parts: Any, dim: Any) -> list[Expr]:
     """Parts of given sizes along a dimension; of one size, where the dimension's is known."""
     known = extent(x)
-    places = positions(dim, known, "split")
+    places = positions(dim, known)
     size = known.dims[places[0]] if places is not None and known.dims else None
     if isinstance(parts, int):
         if not isinstance(size, int):
@@ -160,7 +160,7 @@ def splits(x: Expr, parts: Any, dim: Any) -> list[Expr]:
 
 def _chunked(node: Expr, operands: tuple[Extent, ...]) -> Extent:
     (of,) = operands
-    places = positions(node["dim"], of, "chunk")
+    places = positions(node["dim"], of)
     if places is None or not of.dims:
         return unknown(node)
     size = of.dims[places[0]]
@@ -197,7 +197,7 @@ def stack(tensors: Sequence[Expr], dim: Any = 0) -> Expr:
 def _joined(node: Expr, operands: tuple[Extent, ...]) -> Extent:
     ranks = {len(e.dims) for e in operands}
     if not all(e.exact for e in operands):
-        known = [e for e in operands if positions(node["dim"], e, "cat") is not None and e.dims]
+        known = [e for e in operands if positions(node["dim"], e) is not None and e.dims]
         alike = {e.lead for e in operands}
         if len(known) < len(operands) or len(ranks) > 1 or len(alike) > 1 or node["dim"] >= 0:
             return unknown(node)
@@ -206,7 +206,7 @@ def _joined(node: Expr, operands: tuple[Extent, ...]) -> Extent:
         raise ShapeConflict(f"cat needs tensors of as many dimensions: {shapes}")
     if ranks == {0}:
         raise ShapeConflict("cat needs tensors with dimensions; write stack for scalars")
-    places = positions(node["dim"], operands[0], "cat")
+    places = positions(node["dim"], operands[0])
     if places is None:
         return unknown(node)
     dims: list[Dim] = []
@@ -295,7 +295,7 @@ def _roll_vjp(node: Expr, g: Expr) -> tuple[Expr]:
 
 
 def _along_dims(node: Expr, operands: tuple[Extent, ...]) -> Extent:
-    positions(node["dims"], operands[0], node.op)
+    positions(node["dims"], operands[0])
     return operands[0]
 
 
@@ -363,9 +363,16 @@ def _diff_vjp(node: Expr, g: Expr) -> tuple[Expr]:
     return (pulled,)
 
 
+def _differences(node: Expr) -> Expr:
+    value = node.args[0]
+    for _ in range(node["n"]):
+        value = slice_of(value, node["dim"], 1, None) - slice_of(value, node["dim"], 0, -1)
+    return value
+
+
 def _diffed(node: Expr, operands: tuple[Extent, ...]) -> Extent:
     (of,) = operands
-    places = positions(node["dim"], of, "diff")
+    places = positions(node["dim"], of)
     if places is None or not of.dims:
         if of.exact:
             raise ShapeConflict("a tensor without dimensions has no differences")
@@ -447,6 +454,7 @@ ROWS = (
         torch="torch.diff({0}, {attributes})",
         vjp=_diff_vjp,
         jvp=_again,
+        opened=_differences,
         extent=_diffed,
         linear=True,
         whole=True,

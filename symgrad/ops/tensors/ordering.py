@@ -38,7 +38,7 @@ _RUNNING = {"vjp": _running_vjp, "jvp": _running_jvp}
 # ------------------------------------------------------------------------------------------------ largest few
 def _top_shape(node: Expr, operands: tuple[Extent, ...]) -> Extent:
     (of,) = operands
-    places, k = positions(node["dim"], of, "topk"), node["k"]
+    places, k = positions(node["dim"], of), node["k"]
     if places is None or not of.dims:
         return unknown(node)
     size = of.dims[places[0]]

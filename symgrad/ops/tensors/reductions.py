@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +12,7 @@ from symgrad.ops.tensors.extent import extent, reduced, same
 from symgrad.ops.tensors.row import TENSOR_OPS, Attribute, Ref, TensorOp
 from symgrad.ops.tensors.shapes import covers, shape_sources
 from symgrad.ops.tensors.shaping import count, expand, restore, unsqueeze
+from symgrad.spec.interval import Interval
 
 KEEPDIM = Attribute("keepdim", "bool", False)
 DIMS = (Attribute("dim", "dims"), KEEPDIM)
@@ -151,6 +153,8 @@ _EXTREMUM: dict[str, Any] = {
     "exact": True,
 }
 
+_NONNEGATIVE = Interval(0, math.inf, False, True)
+
 ROWS = (
     TensorOp(
         "sum",
@@ -191,6 +195,7 @@ ROWS = (
         "var",
         attributes=(DIMS[0], Attribute("correction", "int", 1), KEEPDIM, Attribute("unbiased", "bool")),
         torch="{0}.var({attributes})",
+        within=_NONNEGATIVE,
         **_weighted(_var_slope),
         extent=reduced,
         floats=True,
@@ -213,6 +218,7 @@ ROWS = (
         fixes=(ZERO,),
         attributes=(Attribute("p", "order", 2), *DIMS),
         torch="torch.linalg.vector_norm({0}, {attributes})",
+        within=_NONNEGATIVE,
         **_weighted(_norm_slope),
         extent=reduced,
         floats=True,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from symgrad.ir.expr import Expr, make
-from symgrad.ir.traversal import topological
+from symgrad.ir.traversal import topological, transform
+from symgrad.spec.interval import Interval
 
 if TYPE_CHECKING:
     from symgrad.ops.tensors.extent import Dim, Extent
@@ -76,11 +77,13 @@ class TensorOp:
         whole: whether it makes integers of integers.
         same: whether of one number, in whatever shape, it is that number again.
         fixes: other numbers of which it is that number again.
+        within: an interval that its results are in, whatever its operands are.
         exact: whether it only moves elements and rounds nothing; what costs nothing does neither.
         rounds_inside: whether torch rounds intermediate values in half precision, on some device.
         view: whether its result may share the memory of its first operand.
         called: what specs call, where they have no name for it itself.
         definition: what a call means, where that is not simply the node; raises ValueError for wrong arguments.
+        opened: `node -> expression`, the operation by others: what targets and proofs that have no word for it take.
     """
 
     name: str
@@ -111,15 +114,29 @@ class TensorOp:
     whole: bool = False
     same: bool = False
     fixes: tuple[Expr, ...] = ()
+    within: Interval | None = None
     exact: bool = False
     rounds_inside: bool = False
     view: bool = False
     called: tuple[str, ...] = ()
     definition: Callable[..., Expr] | None = None
+    opened: Callable[[Expr], Expr] | None = None
 
 
 TENSOR_OPS: dict[str, TensorOp] = {}
 """All rows by name; filled by the package."""
+
+
+def opened(root: Expr, words: Container[str]) -> Expr:
+    """The expression with operations that are none of the `words` by others, where their rows say how."""
+
+    def visit(node: Expr) -> Expr:
+        row = TENSOR_OPS.get(node.op)
+        if row is None or row.opened is None or node.op in words:
+            return node
+        return opened(row.opened(node), words)
+
+    return transform(root, visit) if any(n.op in TENSOR_OPS for n in topological(root)) else root
 
 
 def shape_only(node: Expr) -> frozenset[int]:
@@ -132,6 +149,15 @@ def data_arguments(node: Expr) -> tuple[Expr, ...]:
     """The arguments of a node whose data it reads."""
     skip = shape_only(node)
     return tuple(a for k, a in enumerate(node.args) if k not in skip) if skip else node.args
+
+
+def interval(node: Expr) -> Interval | None:
+    """What the results of a tensor operation lie within, whatever its operands are; None where that is everything."""
+    row = TENSOR_OPS.get(node.op)
+    while row is not None and row.within is None and row.same:
+        node = data_arguments(node)[0]
+        row = TENSOR_OPS.get(node.op)
+    return None if row is None else row.within
 
 
 def typed_arguments(node: Expr) -> tuple[Expr, ...]:

@@ -54,7 +54,7 @@ def restore(value: Expr, node: Expr) -> Expr:
     if dim is None or keep is True:
         return value
     known = extent(of)
-    places = None if isinstance(keep, Ref) or not known.dims else positions(dim, known, node.op)
+    places = None if isinstance(keep, Ref) or not known.dims else positions(dim, known)
     if places is not None:
         return unsqueeze(value, *sorted(places))
     return make("restore", value, of, dim=dim, keepdim=keep)
@@ -66,7 +66,7 @@ def drop(value: Expr, node: Expr) -> Expr:
     if dim is None or keep is True:
         return value
     known = extent(of)
-    places = None if isinstance(keep, Ref) or not known.dims else positions(dim, known, node.op)
+    places = None if isinstance(keep, Ref) or not known.dims else positions(dim, known)
     if places is not None:
         return squeeze(value, *sorted(places))
     return make("drop", value, dim=dim, keepdim=keep)
@@ -98,7 +98,7 @@ def _squeezed(node: Expr, operands: tuple[Extent, ...]) -> Extent:
 
 def _transposed(node: Expr, operands: tuple[Extent, ...]) -> Extent:
     of = operands[0]
-    first, second = (positions(d, of, "transpose") for d in (node["dim0"], node["dim1"]))
+    first, second = (positions(d, of) for d in (node["dim0"], node["dim1"]))
     if not first or not second:
         return of if of.exact and not of.dims else unknown(node)
     dims = list(of.dims)
@@ -174,7 +174,7 @@ def _diagonal_of(x: Expr, dim1: Any = 0, dim2: Any = 1) -> Expr:
     known = extent(x)
     if not known.exact or len(known.dims) < 2:
         raise ValueError("diagonal needs a tensor of declared shape, of two dimensions or more")
-    found = positions((dim1, dim2), known, "diagonal")
+    found = positions((dim1, dim2), known)
     if found is None:
         raise ValueError("the dimensions of diagonal are integers, not hyperparameters")
     return make("diagonal", x, dim1=found[0], dim2=found[1])
@@ -208,7 +208,7 @@ def _unsqueeze(x: Expr, dim: Any) -> Expr:
 def _squeeze(x: Expr, dim: Any) -> Expr:
     """torch's, of dimensions that surely have size 1."""
     dims = dim if isinstance(dim, tuple) else (dim,)
-    places = positions(dim, extent(x), "squeeze")
+    places = positions(dim, extent(x))
     if places is None:
         if any(isinstance(d, Ref) or d >= 0 for d in dims):
             raise ValueError("squeeze counts from the end where the shape is not declared: dim=-1 is the last")

@@ -60,8 +60,8 @@ def _movedim(x: Expr, source: Any, destination: Any) -> Expr:
     if not known.exact or not isinstance(source, int) or not isinstance(destination, int):
         raise ValueError("movedim moves one dimension, given by an integer, of a tensor of declared shape")
     rank = len(known.dims)
-    (old,) = positions(source, known, "movedim") or (0,)
-    (new,) = positions(destination, known, "movedim") or (0,)
+    (old,) = positions(source, known) or (0,)
+    (new,) = positions(destination, known) or (0,)
     order = [k - rank for k in range(rank) if k - rank != old]
     order.insert(rank + new, old)
     return permute(x, tuple(order))

@@ -39,6 +39,9 @@ class Layout:
     spelling: Spelling
     constants: dict[Expr, str] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        self.operation = self.operation.in_one_type()
+
     @property
     def spec(self) -> Spec:
         return self.operation.program.spec

@@ -11,6 +11,7 @@ from symgrad.analysis.sizes import Sizes
 from symgrad.compiler.operation import Operation, Variant
 from symgrad.explain.derivation import PlanEntry
 from symgrad.ir.expr import Expr
+from symgrad.lower.code import words
 from symgrad.lower.conditionals import branches
 from symgrad.lower.program import reads
 from symgrad.lower.python import lines
@@ -101,6 +102,7 @@ def render_module(operation: Operation, framework: Framework) -> str:
         "owner": owner,
     }
     read = reads([*value, *rule.program]) | {"Any" if any(t.default is not None for t in spec.tensors) else "rt"}
+    read = read.union(*(words(h.inside("_")) for h in spec.hyperparameters))
     context["imports"] = "\n".join(_imports(framework, read, {"rt": f"{plain} as rt", plain: plain}, runtime_name))
     return format_python(environment().get_template("arrays/module.py.j2").render(**context))
 

@@ -36,6 +36,10 @@ class Printer(Arithmetic):
         self._spelling = spelling
         self._functions = {**spelling.functions, **(spelling.differentiated if differentiated else {})}
 
+    def opened(self, form: Expr) -> Expr:
+        """A form of what the framework has words for."""
+        return self._spelling.opened(form)
+
     def shape(self, like: Expr) -> Code:
         """The shape of a value: of the value itself, or of what it broadcasts from."""
         sources = [self(s) for s in self._shaped_like(like)]

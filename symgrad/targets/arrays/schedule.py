@@ -57,16 +57,16 @@ def statements(
     """
     known = list(scope.known)
     marked = sorted(scope.kept, key=lambda v: v.order)
-    lowered = machine([*(t.value for t in targets), *known, *marked])
+    print_ = printer(names := dict[Expr, str | Code]())
+    lowered = machine([print_.opened(v) for v in (*(t.value for t in targets), *known, *marked)])
     roots, count = lowered[: len(targets)], len(targets)
     if differentiated:
         roots = with_bounded_divisors(roots, frozenset(lowered[count:]))
-    names = dict(zip(lowered[count:], scope.known.values(), strict=False))
+    names.update(zip(lowered[count:], scope.known.values(), strict=False))
     kept = dict(zip(lowered[count + len(known) :], (scope.kept[v] for v in marked), strict=True))
-    lets = {machine_form(form): name for form, name in scope.lets.items()}
+    lets = {machine_form(print_.opened(form)): name for form, name in scope.lets.items()}
     conditions = _conditions(roots, targets, frozenset(names))
     chosen = _temporaries(roots, conditions, names, frozenset(kept.keys() - names.keys()))
-    print_ = printer(names)
 
     def assign(node: Expr) -> Statement:
         name = scope.names.for_value(node, names, lets)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from symgrad.spec.model import Hyperparameter, Tensor
+from symgrad.spec.model import Tensor
 from symgrad.targets.arrays.layout import Layout
 from symgrad.targets.literals import literal
 
@@ -49,7 +49,7 @@ def checks(layout: Layout, runtime: str) -> list[str]:
         choices = f", {literal(h.choices)}" if h.choices else ""
         call = f"{runtime}.hyperparameter({op}, {literal(h.name)}, {h.name}, {literal(h.type)}{choices})"
         lines.append(f"{h.name} = {call}")
-        if test := _inside(h):
+        if test := h.inside(h.name):
             text = f"{spec.op}: {h.name} must be in {h.domain}, not {{{h.name}}}"
             lines += [f"if not {test}:", f'    raise ValueError(f"{text}")']
     return lines
@@ -59,19 +59,3 @@ def _may_be_left_out(tensor: Tensor, layout: Layout) -> bool:
     """An optional tensor has the default None if no required tensor follows it."""
     tensors = layout.spec.tensors
     return all(t.default is not None for t in tensors[tensors.index(tensor) :])
-
-
-def _inside(h: Hyperparameter) -> str:
-    """The test that a value lies in its domain; NaN does not."""
-    if h.domain is None:
-        return ""
-    d = h.domain
-    low = f"{_bound(d.lower)} {'<' if d.lower_open else '<='} " if d.lower > float("-inf") else ""
-    high = f" {'<' if d.upper_open else '<='} {_bound(d.upper)}" if d.upper < float("inf") else ""
-    if low and not high:
-        return f"{h.name} {'>' if d.lower_open else '>='} {_bound(d.lower)}"
-    return f"{low}{h.name}{high}" if low or high else ""
-
-
-def _bound(value: float) -> str:
-    return str(int(value)) if value == int(value) and abs(value) < 1e15 else repr(value)

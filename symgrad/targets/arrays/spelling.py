@@ -9,7 +9,7 @@ from symgrad.ir.expr import Expr
 from symgrad.ir.traversal import topological
 from symgrad.lower.code import words
 from symgrad.ops.functions import FUNCTIONS
-from symgrad.ops.tensors import TENSOR_OPS
+from symgrad.ops.tensors import TENSOR_OPS, opened
 
 __all__ = ["Spelling"]
 
@@ -37,11 +37,15 @@ class Spelling:
     attributes: Mapping[str, str] = field(default_factory=lambda: {"dim": "axis", "keepdim": "keepdims"})
     differentiated: Mapping[str, str] = field(default_factory=dict)
 
+    def opened(self, form: Expr) -> Expr:
+        """A form with operations that the framework has no word for by others."""
+        return opened(form, self.operations)
+
     def missing(self, forms: Iterable[Expr]) -> Iterator[tuple[str, ...]]:
         """The functions and operations in some forms that the framework has no word for, by what specs may call."""
-        for node in topological(*forms):
+        for node in topological(*map(self.opened, forms)):
             if node.is_static:  # Python computes it, for some functions by way of torch
-                if node.op in FUNCTIONS and "torch" in words(FUNCTIONS[node.op].python):
+                if node.op in FUNCTIONS and "rt" in words(FUNCTIONS[node.op].python):
                     yield (node.op,)
             elif node.op in FUNCTIONS and node.op not in self.functions:
                 yield (node.op,)

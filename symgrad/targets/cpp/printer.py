@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import ClassVar
 
-from symgrad.accuracy.widening import WIDEN
+from symgrad.accuracy.widening import WIDEN, is_double
 from symgrad.ir import expr as ex
 from symgrad.ir.expr import Expr
 from symgrad.lower.code import Code, all_of, any_of, binary, code, constant, joined, minus, name
@@ -23,9 +23,10 @@ class CppPrinter(PassPrinter):
 
     infix: ClassVar[Mapping[str, str]] = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
 
-    def lanes(self, node: Expr) -> Code:
-        """An expression as lanes, where an argument cannot be a number."""
-        return code("V({0})", self(node)) if node.is_static else self(node)
+    def lanes(self, node: Expr, beside: Sequence[Expr] = ()) -> Code:
+        """An expression as lanes, where an argument cannot be a number: of the type of what is beside it."""
+        kind = "InDouble" if any(map(is_double, beside)) else "V"
+        return code(f"{kind}({{0}})", self(node)) if node.is_static else self(node)
 
     def _operation(self, node: Expr) -> Code:
         if node.is_static:
@@ -33,7 +34,7 @@ class CppPrinter(PassPrinter):
         if node.op == "where":
             condition, then, otherwise = node.args
             template = "{1} if {0} else {2}" if condition.is_static else "where({0}, {1}, {2})"
-            return code(template, self(condition), self.lanes(then), self.lanes(otherwise))
+            return code(template, self(condition), *(self.lanes(b, node.args) for b in (then, otherwise)))
         if node.op in ("and", "or"):
             return joined("&" if node.op == "and" else "|", list(map(self, node.args)))
         if node.op == "pow":
@@ -42,7 +43,7 @@ class CppPrinter(PassPrinter):
             return self._clamp(*node.args)
         if node.op == "exp" and self._is_minus_abs(node.args[0]):
             return code("exp_minus_abs({0})", self(node.args[0].args[0].args[0]))
-        return self._shared(node) or code(SPELLINGS[node.op].lanes, *map(self.lanes, node.args))
+        return self._shared(node) or code(SPELLINGS[node.op].lanes, *(self.lanes(a, node.args) for a in node.args))
 
     def _is_minus_abs(self, node: Expr) -> bool:
         """Whether an expression is -|x|, and has no name of its own."""
@@ -59,7 +60,8 @@ class CppPrinter(PassPrinter):
         n = exponent.number
         if n in _POWERS:
             return code(f"{_POWERS[n]}({{0}})", self.lanes(base))
-        return code("pow({0}, {1})", self.lanes(base), self(exponent) if exponent.is_static else self.lanes(exponent))
+        found = self.lanes(base, node.args)
+        return code("pow({0}, {1})", found, self(exponent) if exponent.is_static else self.lanes(exponent))
 
     def _clamp(self, value: Expr, low: Expr, high: Expr) -> Code:
         """A value between constants, of which the instructions for it need not ask whether they are NaN."""

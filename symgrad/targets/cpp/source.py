@@ -21,7 +21,7 @@ from symgrad.targets.constants import constant_value
 from symgrad.targets.cpp.printer import CppPrinter
 from symgrad.targets.cpp.shared import reserved
 from symgrad.targets.fused import rows
-from symgrad.targets.fused.model import Kernel
+from symgrad.targets.fused.model import Kernel, Part
 from symgrad.targets.fused.picks import known_before
 from symgrad.targets.fused.terms import PICKS, PLACE
 from symgrad.targets.fused.writing import name_values
@@ -83,6 +83,8 @@ class Written:
     entry: str
     part: int
     picks: Picks | None
+    read_in_pairs: int
+    written_in_pairs: int
 
     @property
     def parameters(self) -> str:
@@ -123,6 +125,10 @@ def _bits(flags: Iterable[bool]) -> int:
     return sum(flag << k for k, flag in enumerate(flags))
 
 
+def _begins_pair(part: Part | None) -> bool:
+    return part is not None and part.pairs and part.index == 0
+
+
 class _Writer:
     """Writes one pass."""
 
@@ -138,7 +144,7 @@ class _Writer:
     def write(self) -> Written:
         """The pass as source."""
         kernel = self.kernel
-        written = [self.names.reserve(r.name) for r in kernel.results]
+        written = [self.names.reserve(r.label) for r in kernel.results]
         known: dict[Expr, str | Code] = {}
         for operand in kernel.operands:
             local = self.names.fresh(operand.leaf.name.partition("[")[0])
@@ -192,6 +198,8 @@ class _Writer:
             entry=kernel.name,
             part=kernel.part,
             picks=self._picks(roots, known) if kernel.placed or kernel.whole else None,
+            read_in_pairs=_bits(_begins_pair(o.part) for o in kernel.operands),
+            written_in_pairs=_bits(_begins_pair(r.part) for r in kernel.results),
         )
 
     # ------------------------------------------------------------------------------------------ rows

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from symgrad.accuracy.widening import NARROW
 from symgrad.ir.expr import Expr
+from symgrad.ops.functions import spelled
 from symgrad.targets.fused.writing import is_structure
 
 __all__ = ["SPELLINGS", "Spelling", "can_spell"]
@@ -25,6 +26,7 @@ def _same(name: str, *, number: bool = True) -> Spelling:
 
 
 SPELLINGS = {
+    **{name: Spelling(text) for name, text in spelled("cpp").items()},
     **{
         name: _same(name)
         for name in (
@@ -53,6 +55,8 @@ SPELLINGS = {
     "reciprocal": Spelling("reciprocal({0})"),
     "widen": Spelling("widen({0})", "{0}"),
     **{narrow: Spelling(f"{name}({{0}})") for narrow, name in NARROW.items()},
+    "double": Spelling("InDouble({0})", "{0}"),
+    "single": Spelling("V({0})", "{0}"),
     "row_reciprocal": Spelling("1 / {0}"),
     "row_value": Spelling("{0}"),
     "row_sum": Spelling(""),

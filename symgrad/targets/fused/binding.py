@@ -18,7 +18,7 @@ from symgrad.lower.naming import Names
 from symgrad.lower.program import Program, Return
 from symgrad.targets.fused.kernels import kernels
 from symgrad.targets.fused.language import Language
-from symgrad.targets.fused.model import Kernel, Kernels, Result
+from symgrad.targets.fused.model import Kernel, Kernels, Operand, Part, Result
 from symgrad.targets.fused.terms import ROW_OPS, is_count
 from symgrad.targets.fused.totals import is_finished
 from symgrad.targets.literals import tuple_of
@@ -107,9 +107,9 @@ def _missing(by_variant: Sequence[Kernels], found: Sequence[Kernel], languages: 
         if lacking:
             nodes = topological(*machine([r.value for k in lacking for r in k.results]))
             ops = list(dict.fromkeys(n.op for n in nodes if not language.can_spell(n)))
+            ops += ["parts of a dimension"] if not language.has_parts and any(k.has_parts for k in lacking) else []
             which = _listed(list(dict.fromkeys(_KINDS[k.name.partition("_")[0]] for k in lacking)))
-            lacks = list(dict.fromkeys(reason for k in lacking if (reason := language.lacks(k))))
-            lines.append(f"no {language.name} for {which}: {_listed(lacks or ops)}")
+            lines.append(f"no {language.name} for {which}: {_listed(ops)}")
     return tuple(lines)
 
 
@@ -124,7 +124,7 @@ _KINDS = {
 def _is_written(kernel: Kernel, language: Language) -> bool:
     """Whether a language has a pass and all of its functions."""
     lowered = machine([r.value for r in kernel.results])
-    return not language.lacks(kernel) and all(map(language.can_spell, topological(*lowered)))
+    return language.has_parts >= kernel.has_parts and all(map(language.can_spell, topological(*lowered)))
 
 
 class _Binding:
@@ -175,7 +175,8 @@ class _Binding:
         if own.forward is not None:
             parts.append(f"forward={self._entry(own.forward)}")
         if own.backward is not None:
-            parts.append(f"backward={self._entry(own.backward, [r.place or 0 for r in own.backward.results])}")
+            places = [r.place or 0 for r in own.backward.returned]
+            parts.append(f"backward={self._entry(own.backward, places)}")
         if own.tangents:
             parts.append(f"tangents={{{', '.join(f'{b}: {self._entry(k)}' for b, k in own.tangents.items())}}}")
         if own.second:
@@ -187,12 +188,10 @@ class _Binding:
 
     def _entry(self, kernel: Kernel, places: Sequence[int] = ()) -> str:
         """The constructor call of a pass."""
-        read, whole = (
-            [f"({o.place}, {o.dims!r})" if o.dims else str(o.place) for o in own]
-            for own in (kernel.operands, kernel.whole)
-        )
+        read, whole = ([_operand(o) for o in own] for own in (kernel.operands, kernel.whole))
         parts = [f'"{kernel.name}"', tuple_of([*read, *(f"({o.place}, None)" for o in kernel.known), *whole])]
-        results = [*map(_result, kernel.results), *['"statistic"'] * len(kernel.keeps)]
+        written = [r for r in kernel.results if r.part is None or r.part.index == 0]
+        results = [*map(_result, written), *['"statistic"'] * len(kernel.keeps)]
         usual = [f'("tensor", {place})' for place in places] or ['"full"']
         if results != usual:
             parts.append(tuple_of(results))
@@ -260,6 +259,16 @@ def _listed(words: Sequence[str]) -> str:
     return f"{', '.join(most)} and {last}" if most else last
 
 
+def _operand(operand: Operand) -> str:
+    if operand.part is not None:
+        return f"({operand.place}, {operand.dims!r}, {_part(operand.part)})"
+    return f"({operand.place}, {operand.dims!r})" if operand.dims else str(operand.place)
+
+
+def _part(part: Part) -> str:
+    return repr((part.dim, part.count, part.index, *[True] * part.pairs))
+
+
 def _result(result: Result) -> str:
     kind = "tensor" if result.place is not None else (result.total and "total") or result.row or "full"
     if result.leaf is not None:
@@ -267,6 +276,9 @@ def _result(result: Result) -> str:
     dims = result.dims
     if result.reduced:
         kind, dims = "squeezed" if not result.kept else "reduced", result.reduced
+    if result.part is not None:
+        written = (result.part.dim, result.part.count, *[True] * result.part.pairs)
+        return f'("{kind}", {result.place or 0}, {dims!r}, {written!r})'
     if dims:
         return f'("{kind}", {result.place or 0}, {dims!r})'
     return f'"{kind}"' if result.place is None else f'("{kind}", {result.place})'

@@ -15,15 +15,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from hashlib import sha256
 
 import mpmath as mp
 
 from symgrad.accuracy.evaluate import exact
+from symgrad.differentiate.modes import local_partials
 from symgrad.ir import expr as ex
 from symgrad.ir import truth
-from symgrad.ir.expr import Expr, make
+from symgrad.ir.expr import COMPARISONS, Expr, make
 from symgrad.ir.traversal import rebuild, substitute, topological
+from symgrad.ops.functions import FUNCTIONS
 
 __all__ = ["Factor", "rational_forms", "with_equal_arguments", "with_reciprocals", "with_row_values"]
 
@@ -145,22 +148,64 @@ def _replaced(root: Expr, replaced: dict[Expr, Expr]) -> Expr:
 
 
 _PRECISION = 120  # bits
-_SAMPLES = 12  # for both sides of conditions: where they hold, guards of dead branches are alike
+_SAMPLES = 12  # for every way of choices
 
 
 def _sampled(value: Expr) -> list[mp.mpf]:
     """The value at some points; a symbol is worth the same wherever it occurs, and no other is worth that."""
     found = []
     for k in range(_SAMPLES):
-        (result,) = exact([value], {s: _drawn(s, k) for s in value.symbols}, _PRECISION)
+        smooth = _without_choices(value, k)
+        (result,) = exact([smooth], {s: _drawn(s, k) for s in smooth.symbols}, _PRECISION)
         found.append(result)
     return found
 
 
-def _drawn(symbol: Expr, k: int) -> float:
-    """A number between -4 and 4 of either sign, for each symbol and point another."""
-    digest = sha256(symbol.digest + bytes([k])).digest()
-    return (int.from_bytes(digest[:6], "big") / 2**47 - 1) * 4
+def _without_choices(value: Expr, k: int) -> Expr:
+    """The value with one way of each choice, and with a number in place of each function that is not smooth.
+
+    What is smooth is equal everywhere where it is so at points of any kind. Which way is taken at a point would hide
+    those that are taken where two values are equal, or far away.
+    """
+    mapped: dict[Expr, Expr] = {}
+    for node in topological(value):
+        ways = _ways(node)
+        if ways:  # those of one condition are the same
+            mapped[node] = mapped[ways[_bits(node.args[0] if node.op == "where" else node, k) % len(ways)]]
+        elif _is_smooth(node):
+            mapped[node] = rebuild(node, [mapped[a] for a in node.args])
+        else:
+            mapped[node] = ex.num(Fraction(_drawn(node, k)))
+    return mapped[value]
+
+
+def _ways(node: Expr) -> tuple[Expr, ...]:
+    """The operands that a choice may be; none of what is no choice."""
+    if node.op in ("minimum", "maximum"):
+        return node.args
+    if node.op == "clamp":
+        return tuple(a for a in node.args if a not in (ex.OO, -ex.OO))
+    return node.args[1:] if node.op == "where" else ()
+
+
+def _is_smooth(node: Expr) -> bool:
+    """Whether an operation has derivatives everywhere that are no choices."""
+    if node.op not in FUNCTIONS:
+        return not node.is_boolean
+    local = local_partials(node)
+    return any(p.number != 0 for p in local) and not any(n.op in _CHOICES for n in topological(*local))
+
+
+_CHOICES = {"where", "sign", "heaviside", *COMPARISONS}
+
+
+def _drawn(node: Expr, k: int) -> float:
+    """A number between -4 and 4 of either sign, for each node and point another."""
+    return (_bits(node, k) / 2**47 - 1) * 4
+
+
+def _bits(node: Expr, k: int) -> int:
+    return int.from_bytes(sha256(node.digest + bytes([k])).digest()[:6], "big")
 
 
 def _agree(left: Iterable[mp.mpf], right: Iterable[mp.mpf], sign: int) -> bool:

@@ -4,25 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import combinations
 from typing import TypeVar
 
 from symgrad.accuracy.machine import machine
 from symgrad.accuracy.measure import ALLOWED
-from symgrad.accuracy.widening import WIDEN
+from symgrad.accuracy.widening import DOUBLE, WIDEN, without_float64
 from symgrad.compiler.operation import Variant
 from symgrad.compiler.verify import verified
 from symgrad.compiler.workbench import Workbench
 from symgrad.differentiate.symbols import cotangent, tangent
 from symgrad.ir import expr as ex
 from symgrad.ir.expr import Expr, make, symbol
-from symgrad.ir.traversal import substitute, topological
+from symgrad.ir.traversal import operations, substitute, topological
 from symgrad.ops.tensors.shapes import declared_shape, extent, shape_sources
 from symgrad.targets.fused import rows
 from symgrad.targets.fused.elements import Elements
 from symgrad.targets.fused.forms import rational_forms, with_equal_arguments, with_reciprocals, with_row_values
-from symgrad.targets.fused.model import Kernel, Kernels, Operand, Result, Second
+from symgrad.targets.fused.model import Kernel, Kernels, Operand, Part, Result, Second
 from symgrad.targets.fused.narrow import narrowed
+from symgrad.targets.fused.pairs import parts_of
+from symgrad.targets.fused.parts import Parts
 from symgrad.targets.fused.picks import require_rows, require_whole_numbers
 from symgrad.targets.fused.results import gradient_of, like_output, output_of, tangent_of
 from symgrad.targets.fused.terms import (
@@ -87,35 +90,89 @@ class _Passes:
 
     # ------------------------------------------------------------------------------------------ forward
     def forward(self) -> Kernel:
-        variant, layout = self.variant, self.layout
-        elements = Elements({}, _rank(variant), shape=pass_shape([*variant.formulas.values()]))
+        variant, layout, parts = self.variant, self.layout, self.parts
+        pieces = [piece for output in variant.outputs for piece in self.pieces(output)]
+        formulas = [piece.formula for piece in pieces]
+        elements = Elements({}, parts.rank, shape=pass_shape(formulas))
         tensors = [layout.symbol(t.name) for t in layout.spec.tensors]
         results, values, shapes = list[Result](), list[Value](), []
-        for output, form in variant.outputs.items():
+        for piece in pieces:
+            form, formula = piece.form, piece.formula
             if form.is_boolean:
                 raise Unsupported("an output of truth values")
             value = elements(form)
-            results.append(output_of(output, value))
+            results.append(_in_part(output_of(piece.output, value), piece.part))
             values.append(value)
             if form.op == "expand" and results[-1].row == "kept":  # a tensor that cancels has an element for each
                 results[-1] = replace(results[-1], row="")
-            formula = elements(variant.formulas[output])
-            if not (results[-1].row or _is_whole(elements, variant.formulas[output])):
+            if not (results[-1].row or _is_whole(elements, formula)):
                 raise Unsupported("a reduction that is broadcast to a shape of its own")
             summed = [v.expr for v in elements.totals.values()]
-            leaves = {s for v in (value.expr, formula.expr, *summed) for s in operands_of(v)} | elements.lent
+            leaves = {s for v in (value.expr, elements(formula).expr, *summed) for s in operands_of(v)} | elements.lent
             if not results[-1].row:
-                leaves |= {elements.leaf(s) for s in shape_sources(variant.formulas[output]) if s in tensors}
+                sources = shape_sources(formula)
+                leaves |= {elements.leaf(s) for s in sources if s in tensors or s in parts.origin}
             shapes.append(frozenset(leaves))
-        if len(set(shapes)) > 1:
+        views = [{elements.views[leaf] for leaf in own} for own in shapes]
+        alike = {frozenset((parts.of_whole(view.tensor), view.dims) for view in own) for own in views}
+        if len(alike) > 1 and not (parts.grid and _are_alike(formulas)):
             raise Unsupported("outputs of different shapes")
-        operands = _operands(elements, shapes[0], tensors)
+        operands = self.operands(elements, frozenset().union(*shapes), tensors)
         if not operands:
             raise Unsupported("a formula without tensors")
-        shape = tuple((o.place, o.dims) for o in operands)
+        shape = tuple(elements.views[o.leaf] for o in operands)
         computed, finish = finished(list(zip(results, values, strict=True)), elements)
+        if finish and parts.grid:
+            raise Unsupported("what follows from sums over parts")
         found = self.kernel(f"forward{self.suffix}", elements, operands, computed, shape, variant.wide_values)
         return with_finish(found, finish, results)
+
+    @cached_property
+    def parts(self) -> Parts:
+        """The parts of a dimension that formulas divide."""
+        found = parts_of([*self.variant.formulas.values()], _rank(self.variant))
+        symbols = {t.name: self.layout.symbol(t.name) for t in self.layout.spec.tensors}
+        tensors = {t: found.length(s) for t, s in symbols.items()}
+        found.lengths |= {name: n for t, n in tensors.items() for name in (t, f"tangent_{t}", f"grad_grad_{t}")}
+        outputs = {o: len(found(formula)) for o, formula in self.variant.formulas.items()}
+        found.lengths |= {name: n for o, n in outputs.items() for name in (o, f"grad_{o}")}
+        return found
+
+    def pieces(self, output: str) -> list[_Piece]:
+        """The parts of an output: as forward computes them, and their formulas."""
+        count = self.parts.lengths[output]
+        found = self.parts.of([self.variant.outputs[output], self.variant.formulas[output]], count)
+        return [_Piece(output, form, formula, self.part(k, count)) for k, (form, formula) in enumerate(found)]
+
+    def part(self, index: int, count: int) -> Part | None:
+        """A part of what is so many parts long."""
+        return self.parts.grid.part(index, count) if self.parts.grid and count > 1 else None
+
+    def terms(self, name: str, terms: Sequence[Expr]) -> list[tuple[list[Expr], Part | None]]:
+        """The terms of each part of what has a name."""
+        count = self.parts.lengths.get(name, 1)
+        found = self.derivative_parts.of(terms, count)
+        return [([self.plain(t) for t in own], self.part(k, count)) for k, own in enumerate(found)]
+
+    @cached_property
+    def derivative_parts(self) -> Parts:
+        """The same where formulas are made of what is saved."""
+        saved = {v: s for v, s in self.saved().items() if v is not s}
+        return self.parts.again(saved)
+
+    def operands(self, elements: Elements, leaves: Iterable[Expr], given: Sequence[Expr]) -> tuple[Operand, ...]:
+        """The operands behind the leaves, in the order in which their tensors are given."""
+        found = []
+        for leaf in leaves:
+            view = elements.views[leaf]
+            tensor, part = self.parts.origin.get(view.tensor, (view.tensor, None))
+            place = given.index(tensor if part is None else self.plain(tensor))
+            found.append(Operand(leaf, place, view.dims, part))
+        ordered = sorted(found, key=lambda o: (o.place, o.dims, o.part.index if o.part else 0))
+        pairs = [(o.place, o.dims) for o in ordered if o.part and o.part.pairs]
+        if pairs[::2] != pairs[1::2]:
+            raise Unsupported("one of each pair alone")
+        return tuple(ordered)
 
     # ------------------------------------------------------------------------------------------ derivatives
     def saved(self) -> dict[Expr, Expr]:
@@ -130,8 +187,8 @@ class _Passes:
         """Lowers formulas of derivatives, in which outputs and their cotangents have the shapes that forward gives."""
         rows = [r.name for r in forward.returned if r.row == "row" and not r.total]
         of_rows = frozenset(s for name in rows for s in (symbol(name, "tensor"), cotangent(name)))
-        shape = pass_shape([*self.variant.formulas.values()])
-        return Elements({v: s for v, s in self.saved().items() if v is not s}, _rank(self.variant), of_rows, shape)
+        shape = pass_shape([piece for f in self.variant.formulas.values() for piece in self.parts(f)])
+        return Elements({v: s for v, s in self.saved().items() if v is not s}, self.parts.rank, of_rows, shape)
 
     def differentiated(self, results: Sequence[Result]) -> list[Result]:
         """Those of the outputs that have derivatives."""
@@ -145,13 +202,22 @@ class _Passes:
         elements = self.elements(forward)
         results = []
         for k, tensor in enumerate(self.layout.spec.tensors):
-            gradients = [self.plain(g) for g in self.variant.gradients_of(tensor.name) if g is not ex.ZERO]
+            gradients = [g for g in self.variant.gradients_of(tensor.name) if g is not ex.ZERO]
             if gradients:
-                own = self.layout.symbol(tensor.name)
-                results.append(gradient_of(elements, f"grad_{tensor.name}", k, own, gradients))
+                results += self.gradient(elements, f"grad_{tensor.name}", k, gradients)
         given = [*saved.values(), *self.cotangents()]
         name, wide = f"backward{self.suffix}", self.variant.wide_slopes
         return self.derivative(name, elements, given, results, forward, wide, forward.sums)
+
+    def gradient(self, elements: Elements, name: str, place: int, terms: Sequence[Expr]) -> list[Result]:
+        """The gradient of the tensor at a place, part by part."""
+        own = self.layout.symbol(self.layout.spec.tensors[place].name)
+        pieces = self.terms(own.name, terms)
+        found = (
+            replace(gradient_of(elements, name, place, symbol, given), part=part)
+            for symbol, (given, part) in zip(self.parts.symbols(own), pieces, strict=True)
+        )
+        return list(found)
 
     def kept(self, forward: Kernel, backward: Kernel | None) -> tuple[Kernel, Kernel | None]:
         """Both passes, with the reductions of rows that one keeps where that spares the other a pass over the row.
@@ -177,7 +243,10 @@ class _Passes:
             moved = []
             for output in self.differentiated(forward.returned):
                 terms = [t for (o, x), t in self.variant.tangents.items() if o == output.name and x in tensors]
-                moved.append(tangent_of(elements, output, f"tangent_{output.name}", terms))
+                name = f"tangent_{output.name}"
+                for own, part in self.terms(output.name, terms):
+                    result, value = tangent_of(elements, output, name, own)
+                    moved.append((_in_part(result, part), value))
             results, finish = finished(moved, elements)
             given = [*saved.values(), *map(tangent, tensors)]
             name, wide = f"jvp{self.suffix}_{bits}", self.variant.wide_slopes
@@ -198,14 +267,17 @@ class _Passes:
             elements = self.elements(forward)
             results, written = [], []
             for leaf, place in places.items():
-                terms = [self.plain(g) for (t, x), g in pulled.items() if t in tensors and _same(x, leaf)]
+                terms = [g for (t, x), g in pulled.items() if t in tensors and _same(x, leaf)]
                 if not terms:
                     continue
                 name = f"grad_{leaf.name}"
                 if leaf in inputs:
-                    results.append(gradient_of(elements, name, inputs[leaf], leaf, terms))
+                    results += self.gradient(elements, name, inputs[leaf], terms)
                 else:
-                    results.append(like_output(elements, outputs[leaf.name], name, terms, leaf))
+                    symbols = self.parts.symbols(leaf)
+                    for own, (given, part) in zip(symbols, self.terms(leaf.name, terms), strict=True):
+                        result = like_output(elements, outputs[leaf.name], name, given, own)
+                        results.append(_in_part(result, part))
                 written.append(place)
             given = [*places, *(cotangent(f"grad_{t}", self.layout.symbol(t)) for t in tensors)]
             name = f"second{self.suffix}_{bits}"
@@ -238,7 +310,7 @@ class _Passes:
     ) -> Kernel:
         own = [r.leaf for r in results if r.leaf is not None]
         require_known([r.value for r in results], [*given_sums, *own])
-        operands = _operands(elements, frozenset(s for r in results for s in operands_of(r.value)), given)
+        operands = self.operands(elements, frozenset(s for r in results for s in operands_of(r.value)), given)
         if not results or not operands:
             raise Unsupported("no gradient")
         found = self.kernel(name, elements, operands, results, forward.shape, wide)
@@ -269,13 +341,19 @@ class _Passes:
         elements: Elements,
         operands: tuple[Operand, ...],
         results: Sequence[Result],
-        shape: tuple[tuple[int, tuple[int, ...]], ...],
+        views: tuple[View, ...],
         wide: bool,
     ) -> Kernel:
         if len(results) > _MOST_RESULTS:
             raise Unsupported(f"more than {_MOST_RESULTS} results")
+        if any(DOUBLE in operations(r.value) for r in results) and not self.can_spell(make(DOUBLE, results[0].value)):
+            results, wide = [replace(r, value=without_float64(r.value)) for r in results], True
         forms = self.rational([r.value for r in results], wide)
-        narrow = narrowed(forms, self.layout) if wide and self.can_spell(make(WIDEN, results[0].value)) else None
+        narrow = (
+            narrowed(forms, self.layout)
+            if wide and not self.parts.grid and self.can_spell(make(WIDEN, results[0].value))
+            else None
+        )
         forms, wide = (narrow, False) if narrow is not None else (forms, wide)
         forms = with_row_values(with_reciprocals(forms))
         results = [replace(r, value=form) for r, form in zip(results, forms, strict=True)]
@@ -298,12 +376,10 @@ class _Passes:
         by_row = placed or bool(whole) or any(n.op in ROW_OPS for n in order) or any(r.row for r in results)
         if by_row and any(r.reduced for r in results):
             raise Unsupported("a reduction of a reduction")
-        tensors = [self.layout.symbol(t.name) for t in self.layout.spec.tensors]
-        views = [View(tensors[place], dims) for place, dims in shape]
         require_rows(elements.lengths, views, lowered)
         read_by_element = tuple(o for o in operands if o not in whole)
         spans = rows.spans(order, read_by_element, views)
-        own = Kernel(name, read_by_element, numbers, tuple(results), shape, wide, by_row, spans=spans)
+        own = Kernel(name, read_by_element, numbers, tuple(results), views, wide, by_row, spans=spans)
         return replace(own, whole=whole, placed=placed)
 
 
@@ -330,10 +406,24 @@ def _same(leaf: Expr, other: Expr) -> bool:
     return leaf.name == other.name and leaf["kind"] == other["kind"]
 
 
-def _operands(elements: Elements, leaves: Iterable[Expr], given: Sequence[Expr]) -> tuple[Operand, ...]:
-    """The operands behind the leaves, in the order in which their tensors are given."""
-    found = []
-    for leaf in leaves:
-        view = elements.views[leaf]
-        found.append(Operand(leaf, given.index(view.tensor), view.dims))
-    return tuple(sorted(found, key=lambda o: (o.place, o.dims)))
+@dataclass(frozen=True)
+class _Piece:
+    """A part of an output, or all of it: the form that forward computes, and the formula."""
+
+    output: str
+    form: Expr
+    formula: Expr
+    part: Part | None
+
+
+def _in_part(result: Result, part: Part | None) -> Result:
+    """A result as a part of an output."""
+    if part is not None and (result.row or result.total or result.reduced):
+        raise Unsupported("a reduction in parts")
+    return replace(result, part=part)
+
+
+def _are_alike(formulas: Sequence[Expr]) -> bool:
+    """Whether values have one declared shape."""
+    known = {extent(f) for f in formulas}
+    return len(known) == 1 and all(e.exact for e in known)

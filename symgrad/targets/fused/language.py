@@ -17,16 +17,16 @@ class Language:
     """`name` is what people call it, `suffix` makes the name of its file from that of the operation.
 
     `runner` is the class of the runtime that runs what is in the file, `can_spell` tells whether it has a machine node,
-    `lacks` what a pass of which it can spell all nodes has that it cannot write, nothing if it can, and `render` writes
-    the passes of a module. `shared` gives what the files of a folder share, by file name. A module knows its passes by
-    all that follows `start`; before it stand lines for tools.
+    and `render` writes the passes of a module. `shared` gives what the files of a folder share, by file name. A module
+    knows its passes by all that follows `start`; before it stand lines for tools. `has_parts` says whether its passes
+    may be over parts of a dimension.
     """
 
     name: str
     suffix: str
     runner: str
     can_spell: Callable[[Expr], bool]
-    lacks: Callable[[Kernel], str]
     render: Callable[[Layout, Sequence[Kernel]], str]
     shared: Callable[[], dict[str, str]]
     start: str
+    has_parts: bool = True

@@ -6,19 +6,34 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from symgrad.ir.expr import Expr
+from symgrad.targets.fused.terms import View
 
-__all__ = ["Kernel", "Kernels", "Operand", "Result", "Second"]
+__all__ = ["Kernel", "Kernels", "Operand", "Part", "Result", "Second"]
 
 _MOST_SPECIAL = 2  # results up to which a pass is compiled for every choice of them
 
 
 @dataclass(frozen=True)
+class Part:
+    """One of several equal parts of a dimension, which is counted from the end.
+
+    `pairs`: it is one of each two neighbours.
+    """
+
+    dim: int
+    index: int
+    count: int
+    pairs: bool = False
+
+
+@dataclass(frozen=True)
 class Operand:
-    """A tensor that a pass reads: the leaf that stands for it, its place among those given, and its view."""
+    """A tensor that a pass reads, or a part of one: the leaf for it, its place among those given, and its view."""
 
     leaf: Expr
     place: int
     dims: tuple[int, ...]
+    part: Part | None = None
 
 
 @dataclass(frozen=True)
@@ -30,6 +45,7 @@ class Result:
     a total is then one over rows.
     `reduced`: the dimensions of the pass that it is summed over, which are gone, or 1 if `kept`. `leaf`: it is not an
     output but a sum, for which this symbol stands in what follows from it, stored in the type of the arithmetic.
+    `part`: it is one of the parts that the output has, which stand side by side among the results.
     """
 
     name: str
@@ -41,6 +57,12 @@ class Result:
     reduced: tuple[int, ...] = ()
     kept: bool = False
     leaf: Expr | None = None
+    part: Part | None = None
+
+    @property
+    def label(self) -> str:
+        """A name that no other result has."""
+        return self.name if self.part is None else f"{self.name}_{self.part.index}"
 
 
 @dataclass(frozen=True)
@@ -48,7 +70,7 @@ class Kernel:
     """One pass. Where outputs follow from sums over everything, `finish` are their formulas in these and other results;
     forward stores the sums that are `given` to backward.
 
-    `shape` are the operands that broadcast to its shape; `numbers` the hyperparameters it reads.
+    `shape` are the views that broadcast to its shape; `numbers` the hyperparameters it reads.
 
     `wide`: it computes in float64 whatever the tensors hold. `by_row`: it has reductions along the last dimension.
     `keeps` are those of them that forward stores beside its results, as one number for each row in the type of its
@@ -61,7 +83,7 @@ class Kernel:
     operands: tuple[Operand, ...]
     numbers: tuple[Expr, ...]
     results: tuple[Result, ...]
-    shape: tuple[tuple[int, tuple[int, ...]], ...]
+    shape: tuple[View, ...]
     wide: bool
     by_row: bool
     keeps: tuple[Expr, ...] = ()
@@ -75,8 +97,8 @@ class Kernel:
 
     @property
     def returned(self) -> tuple[Result, ...]:
-        """What its outputs are, also where they follow from what it computes."""
-        return self.outputs or self.results
+        """What its outputs are, also where they follow from what it computes; of several parts the first."""
+        return tuple(r for r in self.outputs or self.results if r.part is None or r.part.index == 0)
 
     @property
     def sums(self) -> tuple[Expr, ...]:
@@ -89,6 +111,11 @@ class Kernel:
         return tuple(o.leaf for o in self.known)
 
     @property
+    def has_parts(self) -> bool:
+        """Whether it reads or writes tensors part by part."""
+        return any(o.part is not None for o in self.operands) or any(r.part is not None for r in self.results)
+
+    @property
     def part(self) -> int:
         """0 for what plain calls run, 1 for forward mode and second derivatives, which are compiled by themselves."""
         return 0 if self.name.startswith(("forward", "backward")) else 1
@@ -96,12 +123,18 @@ class Kernel:
     @property
     def subsets(self) -> tuple[int, ...]:
         """The choices of results, as bits, that it is compiled for: every one, or with many results single ones."""
-        count = len(self.results)
+        tensors: list[int] = []  # the bits of each, which may have several parts
+        for k, result in enumerate(self.results):
+            if result.part is not None and result.part.index:
+                tensors[-1] |= 1 << k
+            else:
+                tensors.append(1 << k)
+        count, every = len(tensors), sum(tensors)
         if not self.name.startswith("backward"):
-            return ((1 << count) - 1,)
+            return (every,)
         if count <= _MOST_SPECIAL:
-            return tuple(range(1, 1 << count))
-        return (*(1 << k for k in range(count)), (1 << count) - 1)
+            return tuple(sum(t for k, t in enumerate(tensors) if bits >> k & 1) for bits in range(1, 1 << count))
+        return (*tensors, every)
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from symgrad.ops.functions import spelled
 from symgrad.targets.arrays.spelling import Spelling
 
 __all__ = ["JAX"]
@@ -19,6 +20,7 @@ JAX = Spelling(
     name="JAX",
     arrays="jnp",
     functions={
+        **spelled("jax"),
         **{name: f"jnp.{own}({{0}})" for name, own in _JNP.items()},
         **{name: f"jnp.{name}({{0}}, {{1}})" for name in _TWO},
         **{name: f"special.{name}({{0}})" for name in _SPECIAL},
@@ -107,7 +109,6 @@ JAX = Spelling(
         "chunk": "rt.chunk({0}, {axis}, {chunks}, {index})",
         "chunk_back": "rt.chunk_back({0}, {shape}, {axis}, {chunks}, {index})",
         "part": "rt.part({0}, {axis}, {index}, {shapes})",
-        "diff": "jnp.diff({0}, {attributes})",
         "flip": "jnp.flip({0}, {dims})",
         "roll": "jnp.roll({0}, {shifts}, {dims})",
         "pad": "rt.pad({0}, {pad})",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from symgrad.ops.functions import spelled
 from symgrad.targets.arrays.spelling import Spelling
 
 __all__ = ["MLX"]
@@ -18,6 +19,7 @@ MLX = Spelling(
     name="MLX",
     arrays="mx",
     functions={
+        **spelled("mlx"),
         **{name: f"mx.{own}({{0}})" for name, own in _MX.items()},
         **{name: f"rt.{name}({{0}})" for name in _RUNTIME},
         **{name: f"rt.{name}({{0}}, {{1}})" for name in _RUNTIME_OF_TWO},
@@ -80,7 +82,6 @@ MLX = Spelling(
         "chunk": "rt.chunk({0}, {axis}, {chunks}, {index})",
         "chunk_back": "rt.chunk_back({0}, {shape}, {axis}, {chunks}, {index})",
         "part": "rt.part({0}, {axis}, {index}, {shapes})",
-        "diff": "rt.diff({0}, {attributes})",
         "flip": "rt.flip({0}, {dims})",
         "roll": "mx.roll({0}, {shifts}, {dims})",
         "pad": "rt.pad({0}, {pad})",

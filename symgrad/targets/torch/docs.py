@@ -162,9 +162,8 @@ def _accuracy(layout: Layout) -> str:
     if slopes:
         text += f", derivatives within {_ulp(slopes)} ulp"
     text += " (beyond the conditioning of the formula)"
-    if layout.wide_values or layout.wide_slopes:
-        what = listed([n for n, w in (("value", layout.wide_values), ("derivatives", layout.wide_slopes)) if w])
-        text += f"; {what} evaluated in float64"
+    if wide := list(dict.fromkeys(n for v in layout.variants for n in v.in_float64)):
+        text += f"; {listed(wide)} evaluated in float64"
     return wrapped(text + ".")
 
 

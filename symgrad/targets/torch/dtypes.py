@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from symgrad.analysis.integers import WHOLE, is_integer
-from symgrad.ir.expr import OO, Expr
-from symgrad.ir.traversal import kept, topological
+from symgrad.ir.expr import OO, Expr, symbol
+from symgrad.ir.traversal import kept, substitute, topological
 from symgrad.lower.code import Code, code, source
 from symgrad.ops.tensors import TENSOR_OPS, data_arguments, is_index, is_number, typed_arguments
 from symgrad.ops.tensors.extent import SCALAR
@@ -116,6 +116,43 @@ def floated_in(root: Expr) -> frozenset[Expr]:
     return frozenset(s for n in nodes for s in n.tensors if s["kind"] == "int_tensor")
 
 
+@kept
+def floated_groups(root: Expr) -> tuple[frozenset[Expr], ...]:
+    """Tensors declared as floats of which a function makes floats where integers are given for all of them.
+
+    What is made of all tensors of the formula is left out: its dtype is that of the formula. So is what is reduced
+    beside others, which may have no dimensions and no weight then.
+    """
+    while root.op in TENSOR_OPS and len(data_arguments(root)) == 1:
+        (root,) = data_arguments(root)
+    declared = {symbol(s.name, "int_tensor"): s for s in root.tensors if s["kind"] == "tensor"}
+    found: set[frozenset[Expr]] = set()
+    pending = [substitute(root, {s: given for given, s in declared.items()})]
+    seen = set(pending)
+    while pending:
+        node = pending.pop()
+        row = TENSOR_OPS.get(node.op)
+        if row is not None and row.shape_of != 0:
+            continue
+        if _makes_floats(node):
+            found.add(frozenset(declared[s] for s in node.tensors if s in declared))
+        # A divisor is no float of its own, and of whole numbers to the power of others torch makes whole ones.
+        read = [a.args[0] if node.op == "mul" and _is_divisor(a) else a for a in data_arguments(node)]
+        pending += [a for a in read if a not in seen]
+        seen.update(read)
+    every = frozenset(declared.values())
+    return tuple(sorted((g for g in found if g and g < every), key=lambda g: sorted(s.name for s in g)))
+
+
+def _makes_floats(node: Expr) -> bool:
+    if node.is_static or node.is_boolean or node.op == "where" or is_integer(node):
+        return False
+    if node.op == "pow" and node.args[1].number is None:
+        return False
+    read = [a for a in data_arguments(node) if not a.is_static]
+    return bool(read) and all(map(is_integer, read))
+
+
 def _has_float(node: Expr) -> bool:
     return any(s["kind"] == "tensor" for s in node.tensors)
 
@@ -134,14 +171,14 @@ def _keeps_whole(node: Expr) -> bool:
     numbers = [a for a in node.args if a.is_static]
     if node.op == "pow" and _is_negative(numbers):
         return False
-    return node.op in {"sym", "pow", *WHOLE} and all(map(_is_whole, numbers))
+    return node.op in {"sym", "pow", *WHOLE} and all(map(is_whole, numbers))
 
 
 def _is_negative(numbers: list[Expr]) -> bool:
     return any((n.number or 0) < 0 for n in numbers)
 
 
-def _is_whole(number: Expr) -> bool:
+def is_whole(number: Expr) -> bool:
     """Whether a number that no tensor is part of is a Python int, or no bound at all."""
     if number in (OO, -OO):
         return True
@@ -154,13 +191,14 @@ def _is_total(operands: Operands) -> bool:
     return len(operands) == 1 and all(isinstance(o, Total) for o in operands)
 
 
-def printed(operands: Operands, names: Mapping[Expr, str | Code]) -> Code:
-    """The dtype as code."""
+def printed(operands: Operands, names: Mapping[Expr, str | Code], groups: Iterable[frozenset[Expr]] = ()) -> Code:
+    """The dtype as code, where floats are made of the tensors of some groups."""
     alone = _alone(operands)
-    if len(alone) == 2:
+    made = [code("rt.floated({0})", in_order(_named(t, names) for t in group)) for group in groups]
+    if len(alone) == 2 and not made:
         first, second = in_order(_named(t, names) for t in alone)
         return code("torch.promote_types({0}.dtype, {1}.dtype)", first, second)
-    return code("rt.result_dtype({0})", in_order(_operand(o, names) for o in operands))
+    return code("rt.result_dtype({0})", [*in_order(_operand(o, names) for o in operands), *made])
 
 
 def in_order(expressions: Iterable[Code]) -> list[Code]:

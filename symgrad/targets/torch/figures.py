@@ -45,7 +45,7 @@ def figures(layout: Layout) -> list[Figure]:
     found: list[Figure] = []
     for decisions, variant in decided(layout):
         for output, tensor, choice, form in pointwise_choices(variant):
-            wide = variant.wide_slopes if tensor else variant.wide_values  # one that is makes all of them
+            wide = variant.is_wide(output, tensor) if tensor else variant.wide_values  # one that is makes all of them
             rows, ulps = _rows(layout, bench, choice, form, variant, decisions, wide)
             if rows:
                 quantity = f"d{output}/d{tensor}" if tensor else output

@@ -14,6 +14,7 @@ from symgrad.compiler.operation import Operation
 from symgrad.ir.expr import Expr, symbol
 from symgrad.ir.traversal import substitute, topological
 from symgrad.ops.functions import FUNCTIONS
+from symgrad.targets.torch.dtypes import is_choice_of_numbers, is_whole
 
 __all__ = ["read_as_floats"]
 
@@ -46,7 +47,10 @@ def _whole_tensors(node: Expr) -> frozenset[Expr]:
 
 
 def _calculated(node: Expr, present: Collection[Expr]) -> frozenset[Expr]:
-    """The tensors of a function that makes floats of whole numbers that are calculated for it alone."""
+    """The tensors of a function that makes floats of whole numbers that are calculated for it alone, or of the
+    condition of a choice between numbers that are not whole."""
+    if is_choice_of_numbers(node):
+        return frozenset() if all(map(is_whole, node.args[1:])) else node.tensors
     operands = [a for a in node.args if not a.is_static]
     new = node.op in FUNCTIONS and any(a.args and a not in present for a in operands)
     return node.tensors if new and all(map(_may_be_whole, operands)) and not _may_be_whole(node) else frozenset()

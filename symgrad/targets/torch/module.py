@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from symgrad.compiler.operation import Operation
+from symgrad.lower.code import words
 from symgrad.lower.program import reads
 from symgrad.lower.python import lines
 from symgrad.parse.formula import formula
@@ -49,6 +50,7 @@ def render_module(operation: Operation, fused: Fused | None = None) -> Module:
     read |= {"rtk"} if fused else set()
     read |= {"_library"} if layout.spec.options.library else set()
     read |= {"_extern"} if layout.spec.extern is not None else set()
+    read = read.union(*(words(h.inside("_")) for h in layout.spec.hyperparameters))
     read |= {"Literal"} if any(h.type == "str" and h.choices for h in layout.spec.hyperparameters) else set()
     context = {
         **{name: lines(program) for name, program in programs.items()},

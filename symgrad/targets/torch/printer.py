@@ -193,6 +193,13 @@ class Printer(Arithmetic):
         bound = "min" if node.op == "maximum" else "max"
         return code(f"torch.clamp({{0}}, {bound}={{1}})", self(tensor), self(static[0]))
 
+    def _double(self, node: Expr) -> Code:
+        return code("rt.double({0})", self(node.args[0]))
+
+    def _single(self, node: Expr) -> Code:
+        """A value that is rounded where it is returned."""
+        return self(node.args[0])
+
     # ------------------------------------------------------------------------------------------ Python scalars
     def _function(self, node: Expr) -> Code:
         if node.op == "log" and has_size(node):
@@ -222,6 +229,8 @@ def _broadcast_from(root: Expr) -> set[Expr]:
 
 
 _TENSOR: dict[str, Callable[[Printer, Expr], Code]] = {
+    "double": Printer._double,
+    "single": Printer._single,
     "neg": Printer._neg,
     "not": Printer._not,
     "and": Printer._logical,

@@ -251,25 +251,9 @@ def _hyperparameter_checks(h: Hyperparameter, op: str, name: str, is_seed: bool)
             f"if {name} not in {literal(h.choices)}:",
             f'    raise ValueError(f"{op}: {h.name} must be {text}, not {{{name}!r}}")',
         ]
-    if test := _inside(h, name):
+    if test := h.inside(name):
         lines += [
             f"if not {test}:",
             f'    raise ValueError(f"{op}: {h.name} must be in {h.domain}, not {{{name}}}")',
         ]
     return lines
-
-
-def _inside(h: Hyperparameter, name: str) -> str:
-    """The test that a value lies in its domain, if it has one; NaN does not."""
-    d = h.domain
-    if d is None:
-        return ""
-    low = f"{_bound(d.lower)} {'<' if d.lower_open else '<='} " if d.lower > float("-inf") else ""
-    high = f" {'<' if d.upper_open else '<='} {_bound(d.upper)}" if d.upper < float("inf") else ""
-    if low and not high:
-        return f"{name} {'>' if d.lower_open else '>='} {_bound(d.lower)}"
-    return f"{low}{name}{high}" if low or high else ""
-
-
-def _bound(value: float) -> str:
-    return str(int(value)) if value == int(value) and abs(value) < 1e15 else repr(value)

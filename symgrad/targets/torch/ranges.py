@@ -2,8 +2,8 @@
 
 A spec need not say that `x * log(x)` wants positive numbers, nor that `sqrt(x - y)` wants x above y: without a range of
 its own, a tensor gets the first of some ranges, inside its domain if it has one, in which what is computed of the
-tensors, up to the tensor operations, is finite, and not so large that finite differences say nothing; in float64 and
-operation by operation too, as the composite computes it.
+tensors, up to the tensor operations, is finite, but where a choice gives infinity on purpose, and not so large that
+finite differences say nothing; in float64 and operation by operation too, as the composite computes it.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from itertools import islice, product
 from typing import Any, TypeAlias
 
 from symgrad.accuracy.evaluate import FLOAT64, Environment, Exact
+from symgrad.accuracy.guards import may_be_infinite
 from symgrad.accuracy.machine import machine_form
 from symgrad.accuracy.simulate import Simulation
 from symgrad.differentiate.modes import is_tensor_op
@@ -82,7 +83,8 @@ def _regions(roots: Iterable[Expr]) -> Iterator[Expr]:
 def _largest(regions: Sequence[Expr], layout: Layout, ranges: Sequence[Range]) -> float:
     """The largest of all values; infinite where one is not finite."""
     exact = Exact(list(_points(layout, ranges)), 53)
-    sizes = [abs(float(value)) for region in regions for value in exact(region)]
+    values = [(region, abs(float(value))) for region in regions for value in exact(region)]
+    sizes = [size for region, size in values if size != math.inf or not may_be_infinite(region)]
     return max(sizes, default=0.0) if all(map(math.isfinite, sizes)) else math.inf
 
 
@@ -91,7 +93,7 @@ def _is_accurate(regions: Sequence[Expr], layout: Layout, ranges: Sequence[Range
     points = list(_points(layout, ranges))
     exact, simulation = Exact(points, 53), Simulation(points, FLOAT64)
     return all(
-        abs(found - right) <= _TOLERANCE * (1 + abs(right))
+        found == right or abs(found - right) <= _TOLERANCE * (1 + abs(right))
         for region in regions
         for right, found in zip(map(float, exact(region)), simulation(machine_form(region)), strict=True)
     )

@@ -453,6 +453,8 @@ def refused(spec: Spec) -> list[tuple[str, str, str]]:
                 if math.isfinite(bound):
                     value = bound if is_open else bound + step
                     found.append((h.name, repr(int(value) if whole else value), "ValueError"))
+                elif not whole:
+                    found.append((h.name, "math.inf" if bound > 0 else "-math.inf", "ValueError"))
             if not whole:
                 found.append((h.name, "math.nan", "ValueError"))
     return found

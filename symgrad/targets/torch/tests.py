@@ -180,7 +180,7 @@ class _Facts:
             yield "pointwise", constant(False)
         if any(map(wants_one_dtype, self.nodes)):
             yield "mixes", constant(False)
-        wide = layout.wide_values or layout.wide_slopes
+        wide = layout.wide_values or any(v.wide_slopes or v.wide_alone for v in layout.variants)
         if wide and any(map(floated_in, self.formulas)):
             yield "tolerance", constant(_WIDE)
         from_outputs = any(s.source == "output" for v in layout.variants for s in v.plan.base)

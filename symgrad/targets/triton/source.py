@@ -8,91 +8,29 @@ from typing import Any
 
 from symgrad.accuracy.machine import machine
 from symgrad.accuracy.widening import WIDEN, as_before
-from symgrad.ir.expr import Expr
+from symgrad.ir.expr import ZERO, Expr, make
 from symgrad.ir.traversal import topological
-from symgrad.lower.code import Code, code, constant, names_in, source
+from symgrad.lower.code import Code, code, names_in, source
 from symgrad.lower.naming import Names
-from symgrad.lower.program import Assign, Do, For, If, Program, Statement, reads, returned
+from symgrad.lower.program import Assign, If, Program, Statement, reads, returned
 from symgrad.lower.python import lines
 from symgrad.parse.formula import formula
 from symgrad.resources import environment
 from symgrad.targets.constants import constant_value
 from symgrad.targets.formatting import format_python
 from symgrad.targets.fused.kernels import Kernel
+from symgrad.targets.fused.picks import known_before
 from symgrad.targets.fused.rows import Stage, compared, stages
-from symgrad.targets.fused.terms import REDUCTIONS, ROW_OPS
+from symgrad.targets.fused.terms import PICKS, PLACE, ROW_OPS, is_count, is_total, is_whole
 from symgrad.targets.fused.writing import name_values
 from symgrad.targets.torch.docs import module_docstring
 from symgrad.targets.torch.layout import Layout
 from symgrad.targets.torch.printer import Printer
+from symgrad.targets.triton.pieces import Function, Reduction, Staged, Target, assigned, rescaling, run, tiles
 from symgrad.targets.triton.printer import TritonPrinter
 from symgrad.targets.triton.shared import reserved, shared_names
 
 __all__ = ["Written", "render_source"]
-
-
-@dataclass(frozen=True)
-class Function:
-    """One formula, or several that share parts, as a function of blocks."""
-
-    name: str
-    doc: str
-    arguments: tuple[str, ...]
-    program: Program
-
-    @property
-    def lines(self) -> list[str]:
-        """Its lines."""
-        return lines(self.program)
-
-    @property
-    def call(self) -> Code:
-        """A call with arguments of the same names."""
-        return code("{0}({1})", self.name, self.arguments)
-
-
-@dataclass(frozen=True)
-class Reduction:
-    """One reduction of a row: its result, its terms, and what they are collected in."""
-
-    name: str
-    term: str
-    partial: str
-    op: str
-
-    @property
-    def start(self) -> Statement:
-        """What the terms are collected in, before there are any."""
-        return Assign(self.partial, code(f"tl.full((ROWS, BLOCK), {_NEUTRAL[self.op]}, T)"))
-
-    @property
-    def collect(self) -> Statement:
-        """The collected terms and those of one more tile."""
-        kept = code(f"kept({{0}}, tile, {_NEUTRAL[self.op]})", self.term)
-        return Assign(self.partial, code(_COMBINED[self.op], self.partial, kept))
-
-    @property
-    def end(self) -> Statement:
-        """The reduction of what was collected."""
-        return Assign(self.name, code("{0}({1})", self.op, self.partial))
-
-
-@dataclass(frozen=True)
-class Target:
-    """One result: its value, the argument that it is stored to, and how; `total` collects what a program sums."""
-
-    name: str
-    out: str
-    how: str
-    total: str = ""
-
-    def stored(self, place: str, *, once: bool = False) -> Statement:
-        """The statement that adds the result to a sum or writes it; what stands for a row is there `once`."""
-        if not self.total:
-            write = Do(code("write({0}, {1}, {2}, {3})", self.out, place, self.name, constant(not once)))
-            return If(code('{0} == "each"', self.how), (write,))
-        value = code("tl.where(column == 0, {0}, 0)" if once else "{0}", self.name)
-        return Assign(self.total, code("add({0}, {1}, {2}, {3}, {4})", self.total, self.out, place, value, self.how))
 
 
 @dataclass(frozen=True)
@@ -177,33 +115,43 @@ class _Writer:
             sources.append(self.names.fresh(f"{local}_in"))
             self.operands[local] = f"read({sources[-1]}, {{0}}, VARIES & {1 << k}, T)"
             known[operand.leaf] = code("{0} != 0", local) if operand.leaf.is_boolean else local
-        statistics = {n: self.names.fresh(_WORDS[n.op]) for n in kernel.reductions}
-        read = {name: self.names.fresh(f"{name}_in") for name in statistics.values()}
-        sources += read.values()
-        known |= statistics
+        if any(PLACE in root.symbols for root in roots):
+            known[PLACE] = local = self.names.fresh("position")
+            self.operands[local] = "column_of({0}, T)"
+        of_rows = {n: self.names.fresh(_WORDS[n.op]) for n in kernel.reductions}
+        whole = {o.leaf: self.names.fresh(o.leaf.name.partition("[")[0]) for o in kernel.whole}
+        read = {name: self.names.fresh(f"{name}_in") for name in (*of_rows.values(), *whole.values())}
+        known |= of_rows | whole
         given, numbers, wide, values = self._numbers(roots, known)
         targets = [
-            Target(name, self.names.fresh(f"{name}_out"), self.names.fresh(f"{name}_how"), self._total(name, result))
+            Target(
+                name,
+                self.names.fresh(f"{name}_out"),
+                self.names.fresh(f"{name}_how"),
+                self._total(name, result),
+                bool(result.row),
+            )
             for name, result in zip(results, kernel.results, strict=True)
         ]
         once = [(t, root) for t, root, r in zip(targets, roots, kernel.results, strict=True) if r.row]
         each = [(t, root) for t, root, r in zip(targets, roots, kernel.results, strict=True) if not r.row]
         program = list[Statement]()
-        program += (Assign(name, code("read({0}, place, 0, T)", stored)) for name, stored in read.items())
-        for number, stage in found:
-            program += self._stage(number, stage, known)
+        program += (Assign(name, code("read({0}, place, 0, T)", read[name])) for name in of_rows.values())
+        program += (Assign(name, code("read_number({0}, place, T)", read[name])) for name in whole.values())
+        program += self._picks(roots, dict(zip([o.leaf for o in kernel.operands], sources, strict=True)), known)
+        program += self._stages(found, known)
         pending = [(t.name, root) for t, root in once if root not in known or root.op == "sym"]  # which read tensors
         program += self._computed("once", "What a pass computes for each row.", pending, known, "place")
         known |= {root: name for name, root in pending}
         kept = {self._local(known[n]): self.names.fresh(f"{known[n]}_kept") for n in kernel.keeps}
-        more = [Target(name, out, self.names.fresh(f"{out}_how")) for name, out in kept.items()]
+        more = [Target(name, out, self.names.fresh(f"{out}_how"), once=True) for name, out in kept.items()]
         rows = [*(replace(t, name=self._local(known[root])) for t, root in once), *more]
         values_of_each = [(t.name, root) for t, root in each]
         computed = self._computed("at", "What a pass computes for each element.", values_of_each, known, self._place)
         of_each: Program = (*computed, *(t.stored(self._place) for t, _ in each))
         if kernel.by_row:
-            program += (t.stored("place", once=True) for t in rows)
-            program += [_tiles(of_each)] if each else []
+            program += [tiles(of_each)] if each else []
+            program += (t.stored("place") for t in rows)  # before, it would have the row read once more
         else:
             program += of_each
         flags = ["WHOLE"] if kernel.by_row else []
@@ -216,12 +164,13 @@ class _Writer:
             computed=values,
             parameters=(
                 *sources,
+                *read.values(),
                 *(t.out for t in (*targets, *more)),
                 *(f"{n}: tl.float64" for n in numbers),
                 *("rows", "length", "sizes"),
                 *(f"{c}: tl.constexpr" for c in constexprs),
             ),
-            program=_run(tuple(program), [n for n in numbers if n not in wide], [t for t in targets if t.total]),
+            program=run(tuple(program), [n for n in numbers if n not in wide], [t for t in targets if t.total]),
             by_row=kernel.by_row,
             entry=self._entry(numbers),
         )
@@ -231,14 +180,16 @@ class _Writer:
         return known
 
     def _total(self, name: str, result: Any) -> str:
-        return self.names.fresh(f"{name}_sum") if result.place is not None or result.total else ""
+        summed = result.place is not None or result.total or result.reduced
+        return self.names.fresh(f"{name}_sum") if summed else ""
 
     def _entry(self, numbers: Sequence[str]) -> str:
         name = self.kernel.name
         parts = [name, *([f"{name}_numbers"] if numbers else [])]
         means = sum(1 << k for k, r in enumerate(self.kernel.results) if r.total == "mean")
         alike = bool(compared(machine([r.value for r in self.kernel.results])))
-        traits = {"means": means, "wide": self.kernel.wide, "by_row": self.kernel.by_row, "alike": alike}
+        own = self.kernel
+        traits = {"means": means, "wide": own.wide, "by_row": own.by_row, "alike": alike, "placed": own.placed}
         parts += [f"{trait}={value}" for trait, value in traits.items() if value]
         return f"Pass({', '.join(parts)})"
 
@@ -247,7 +198,11 @@ class _Writer:
         self, roots: Sequence[Expr], known: dict[Expr, str | Code]
     ) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...], tuple[Code, ...]]:
         """The arguments that Python gives, and the numbers it computes from them: names, those in float64, and how."""
-        arguments = {s: self.layout.arguments.get(s.name, s.name) for s in self.kernel.numbers}
+        taken = Names(frozenset(self.layout.arguments.values()))
+        arguments = {
+            s: taken.fresh(s.name.partition(" ")[0]) if is_count(s) else self.layout.arguments[s.name]
+            for s in self.kernel.numbers
+        }
         order = topological(*roots)
         read = dict.fromkeys([*roots, *(a for n in order if not n.is_static for a in n.args)])
         names: list[str] = []
@@ -255,21 +210,36 @@ class _Writer:
         values: list[Code] = []
         for node in read:
             if node.is_static and node.symbols:
-                names.append(self._number_name(node))
+                names.append(self._number_name(node, arguments))
                 values.append(_HostPrinter(arguments, self.constants)(as_before(node)))
                 if any(n.op == WIDEN for n in topological(node)):
                     wide.append(names[-1])
                 known[node] = code("{0} != 0", names[-1]) if node.is_boolean else names[-1]
         return tuple(arguments.values()), tuple(names), tuple(wide), tuple(values)
 
-    def _number_name(self, node: Expr) -> str:
+    def _number_name(self, node: Expr, arguments: Mapping[Expr, str]) -> str:
         word = _NUMBERS.get(node.op)
         if word is None or len(node.symbols) > 1:
-            return self.names.for_value(as_before(node), {})
-        return self.names.fresh(f"{word}_{next(iter(node.symbols)).name}")
+            return self.names.for_value(as_before(node), arguments)
+        return self.names.fresh(f"{word}_{arguments[next(iter(node.symbols))]}")
 
     # ------------------------------------------------------------------------------------------ rows
-    def _stage(self, number: int, stage: Stage, known: dict[Expr, str | Code]) -> Program:
+    def _stages(self, found: Sequence[tuple[int, Stage]], known: dict[Expr, str | Code]) -> Program:
+        """The passes over a row; a row that is not held is read once for two of them, where they allow it."""
+        program: list[Statement] = []
+        waiting = list(found)
+        while waiting:
+            number, stage = waiting.pop(0)
+            first = self._stage(number, stage, known)
+            if waiting and _rescales(stage, waiting[0][1]):
+                second = self._stage(*waiting.pop(0), known)
+                apart = (*first.looped, *first.settled, *second.looped)
+                program += [If(code("WHOLE"), apart, rescaling(first, second)), *second.settled]
+            else:
+                program += [*first.looped, *first.settled]
+        return tuple(program)
+
+    def _stage(self, number: int, stage: Stage, known: dict[Expr, str | Code]) -> Staged:
         """A pass over a row; what it reduces and settles is known from then on."""
         reductions = []
         for node in stage.reductions:
@@ -279,18 +249,31 @@ class _Writer:
         doc = "What each element adds to its row."
         collected = self._computed(f"terms_{number}", doc, terms, known, self._place)
         known |= {n: r.name for n, r in zip(stage.reductions, reductions, strict=True)}
-        program: list[Statement] = []
-        if reductions:
-            tiles = _tiles((*collected, *(r.collect for r in reductions)))
-            program += [*(r.start for r in reductions), tiles, *(r.end for r in reductions)]
+        follows: Program = ()
         settled = {node: self.names.for_value(node, known) for node in stage.settled}
         if settled:
             named = [(name, node) for node, name in settled.items()]
-            typed = self._local(next(own for n, own in known.items() if n.op in ROW_OPS))  # no operand is at hand there
+            typed = self._local(next(own for n, own in known.items() if _of_row(n)))  # no operand is at hand there
             function = self._function(f"row_{number}", "What follows for the row.", named, known, typed)
-            program.append(_assigned([*settled.values()], function.call))
+            follows = (assigned([*settled.values()], function.call),)
             known |= settled
-        return tuple(program)
+        return Staged(tuple(reductions), collected, follows)
+
+    def _picks(self, roots: Sequence[Expr], sources: Mapping[Expr, str], known: dict[Expr, str | Code]) -> Program:
+        """What whole numbers name in a row: the places, and what the operands have there; known from then on."""
+        before = known_before(topological(*roots, leaves=self.kernel.reductions))
+        places = {n: self.names.fresh("at") for n in before if n.op == PICKS[0]}
+        picked = {n: self.names.fresh("picked") for n in before if n.op == PICKS[1]}
+        named = [(name, n.args[0]) for n, name in places.items()]
+        program = self._computed("places", "The places that whole numbers name in a row.", named, known, "place")
+        own = [o.leaf for o in self.kernel.operands]
+        known |= places | picked
+        found = [Assign(name, code("located({0}, place, length)", name)) for name in places.values()]
+        for node, name in picked.items():
+            source, at = node.args
+            varies = f"VARIES & {1 << own.index(source)}"
+            found.append(Assign(name, code(f"read_at({{0}}, place, {{1}}, {varies}, T)", sources[source], known[at])))
+        return (*program, *found)
 
     @property
     def _place(self) -> str:
@@ -304,7 +287,7 @@ class _Writer:
         if not roots:
             return ()
         function = self._function(suffix, doc, roots, known)
-        return (*self._reads(function, place), _assigned([name for name, _ in roots], function.call))
+        return (*self._reads(function, place), assigned([name for name, _ in roots], function.call))
 
     def _reads(self, function: Function, place: str) -> Program:
         """Statements that read the operands of a function."""
@@ -337,44 +320,27 @@ class _Writer:
         return made
 
 
+def _rescales(stage: Stage, following: Stage) -> bool:
+    """Whether what follows sums exponentials of what a stage finds the largest of, less that or 0 if it is infinite."""
+    if [n.op for n in stage.reductions] != ["row_max"] or not following.reductions:
+        return False
+    (largest,) = stage.reductions
+    shifts = stage.settled or (largest,)
+    if len(shifts) > 1 or (
+        shifts != (largest,) and not (shifts[0].op == "where" and shifts[0].args[1:] == (largest, ZERO))
+    ):
+        return False
+    (below,) = machine([make("exp", largest.args[0] - shifts[0])])
+    return all(n.op == "row_sum" and n.args[0] is below for n in following.reductions)
+
+
+def _of_row(value: Expr) -> bool:
+    """Whether a value is one that a row has and that is known in the type of the arithmetic."""
+    return value.op in ROW_OPS or is_total(value) or is_whole(value)
+
+
 def _names_of(known: str | Code) -> Sequence[str]:
     return [known] if isinstance(known, str) else sorted(names_in(known))
-
-
-def _assigned(names: Sequence[str], value: Code) -> Statement:
-    return Assign(tuple(names) if len(names) > 1 else names[0], value)
-
-
-def _tiles(body: Program) -> Statement:
-    """What is done with each tile of a row."""
-    tile = Assign("tile", code("(outer, sizes, row, begin + column, row < left, begin + column < length)"))
-    return For("begin", code("range(0, BLOCK if WHOLE else length, BLOCK)"), (tile, *body))
-
-
-def _run(body: Program, numbers: Sequence[str], sums: Sequence[Target]) -> Program:
-    """What a program does: `body` for the rows of each step, and sums over them."""
-    ends = [Assign(t.total, code("end_rows({0}, {1}, place, {2})", t.total, t.out, t.how)) for t in sums]
-    last = Assign("place", code("(outer, sizes, 0, column, True, within)"))
-    return (
-        Assign("outer", code("tl.program_id(0).to(INDEX)")),
-        Assign("column", code("tl.arange(0, BLOCK)[None, :]")),
-        Assign("within", code("column < length - outer % sizes[0] * BLOCK")),
-        Assign("left", code("rows - outer // sizes[0] % sizes[1] * RUN")),
-        *(Assign(n, code("tl.full((), {0}, T)", n)) for n in numbers),
-        *(Assign(t.total, code("tl.full((ROWS, BLOCK), 0, T)")) for t in sums),
-        For(
-            "step",
-            code("range(0, RUN, ROWS)"),
-            (
-                Assign("row", code("(step + tl.arange(0, ROWS)[:, None]).to(INDEX)")),
-                Assign("place", code("(outer, sizes, row, column, row < left, within)")),
-                *body,
-                *ends,
-            ),
-        ),
-        *([last] if sums else []),
-        *(Do(code("end_run({0}, {1}, place, {2})", t.total, t.out, t.how)) for t in sums),
-    )
 
 
 _NUMBERS = {
@@ -383,7 +349,4 @@ _NUMBERS = {
     "pow": "power_of",
     "widen": "wide",
 }  # what a number is to the only one it depends on
-_WORDS = {"row_sum": "row_total", "row_max": "largest", "row_min": "smallest"}
-_NEUTRAL = {"row_sum": "0.0", "row_max": 'float("-inf")', "row_min": 'float("inf")'}
-_COMBINED = {"row_sum": "{0} + {1}", "row_max": "maximum({0}, {1})", "row_min": "minimum({0}, {1})"}
-assert set(REDUCTIONS) == set(_WORDS)
+_WORDS = {"row_sum": "row_total", "row_max": "largest", "row_min": "smallest", "sym": "total"}

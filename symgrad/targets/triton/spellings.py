@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from symgrad.accuracy.widening import NARROW
 from symgrad.ir.expr import Expr
+from symgrad.ops.functions import spelled
 from symgrad.targets.fused.writing import is_structure
 
 __all__ = ["SPELLINGS", "Spelling", "can_spell"]
@@ -27,20 +28,24 @@ class Spelling:
 
 
 SPELLINGS = {
+    **{name: Spelling(text, strict=True) for name, text in spelled("triton").items()},
     **{
         name: Spelling(f"libdevice.{name}({{0}})", strict=True)
         for name in (
             *("exp", "expm1", "log", "log1p", "log2", "log10", "sin", "cos", "tan", "asin", "acos", "atan"),
-            *("sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "erfc", "erfinv", "lgamma"),
+            *("sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "erfc", "erfcx", "erfinv", "lgamma"),
         )
     },
     **{
         name: Spelling(f"{name}({{0}})", strict=True)
-        for name in ("sigmoid", "softplus", "logsigmoid", "sinc", "relu", "sign", "finite", "reciprocal")
+        for name in ("sigmoid", "softplus", "logsigmoid", "log_ndtr", "sinc", "relu", "sign", "finite", "reciprocal")
     },
     **{name: Spelling(f"tl.{name}({{0}})", strict=True) for name in ("abs", "floor", "ceil")},
-    **{name: Spelling(f"libdevice.{name}({{0}}, {{1}})", strict=True) for name in ("atan2", "hypot")},
-    **{name: Spelling(f"{name}({{0}}, {{1}})", strict=True) for name in ("logaddexp", "xlogy", "xlog1py", "heaviside")},
+    **{name: Spelling(f"libdevice.{name}({{0}}, {{1}})", strict=True) for name in ("atan2", "hypot", "fmod")},
+    **{
+        name: Spelling(f"{name}({{0}}, {{1}})", strict=True)
+        for name in ("logaddexp", "xlogy", "xlog1py", "heaviside", "remainder")
+    },
     "round": Spelling("libdevice.rint({0})", strict=True),
     "maximum": Spelling("maximum({0}, {1})"),
     "minimum": Spelling("minimum({0}, {1})"),
@@ -54,6 +59,8 @@ SPELLINGS = {
     "row_sum": Spelling(""),
     "row_max": Spelling(""),
     "row_min": Spelling(""),
+    "row_place": Spelling(""),
+    "row_at": Spelling(""),
 }
 
 

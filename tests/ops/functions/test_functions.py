@@ -18,7 +18,7 @@ from symgrad.accuracy.evaluate import exact
 from symgrad.differentiate.modes import partials as derivatives
 from symgrad.ir.expr import COMPARISONS, Expr, make, num, symbol
 from symgrad.ops.functions import BY_AUTOGRAD, FUNCTIONS, SPELLINGS, Function, call, extremum
-from symgrad.targets.torch.runtime import _special
+from symgrad.targets.torch.runtime import _runtime, _special
 
 ROWS = [row for row in FUNCTIONS.values() if row.meaning is not None and row not in BY_AUTOGRAD.values()]
 ATOMS = [row for row in ROWS if row.name not in ("heaviside",)]
@@ -39,7 +39,13 @@ def arguments(row: Function) -> list[Expr]:
     return found
 
 
-SCOPE: dict[str, object] = {"torch": torch, "F": functional, "math": math, "_special": _special}  # what spellings read
+SCOPE: dict[str, object] = {  # what spellings read
+    "torch": torch,
+    "F": functional,
+    "math": math,
+    "_special": _special,
+    "rt": _runtime,
+}
 
 
 def points(row: Function, count: int = 12) -> Iterator[dict[Expr, float]]:
@@ -254,3 +260,32 @@ def test_second_derivatives_of_a_beta_function_are_numbers_on_all_sides(name: st
     slopes = torch.autograd.grad(op.function(x, y).sum(), (x, y), create_graph=True)
     second = torch.autograd.grad(sum(s.sum() for s in slopes), (x, y))
     assert all(t.isfinite().all() for t in (*slopes, *second))
+
+
+def test_a_beta_function_is_smooth_where_its_arguments_are_equal() -> None:
+    """Extrema of the two shared their slopes there: beside a number the gradient was 0."""
+    op = compiled_text("{op: f, tensors: {x: }, outputs: {z: 'beta(0.5, 0.5 + x)'}, options: {kernels: none}}")
+    x = torch.tensor([0.0], dtype=torch.float64, requires_grad=True)
+    (slope,) = torch.autograd.grad(op.function(x), x, create_graph=True)
+    half, one = (torch.tensor(v, dtype=torch.float64) for v in (0.5, 1.0))
+    inner = torch.digamma(half) - torch.digamma(one)
+    curvature = inner**2 + torch.polygamma(1, half) - torch.polygamma(1, one)
+    torch.testing.assert_close(slope, torch.pi * inner[None])
+    torch.testing.assert_close(torch.autograd.grad(slope, x)[0], torch.pi * curvature[None])
+
+
+@pytest.mark.parametrize(
+    ("formula", "points"),
+    [("gamma(x)", [1, 2, 3.5, -0.5]), ("binomial(x, 0.3)", [0, 1, 60, -0.3]), ("binomial(x, 2.5 * x)", [1.3, 0])],
+)
+def test_derivatives_of_gamma_functions_are_numbers_wherever_a_branch_that_is_not_read_has_none(
+    formula: str, points: list[float]
+) -> None:
+    """Reflected, the whole numbers are poles, and what of gamma functions overflows the inverse of a beta does not."""
+    op = compiled_text(f"{{op: f, tensors: {{x: }}, outputs: {{z: '{formula}'}}, options: {{kernels: none}}}}")
+    for function in (op.function, op.composite):
+        x = torch.tensor(points, requires_grad=True)
+        (slope,) = torch.autograd.grad(function(x).sum(), x, create_graph=True)
+        (second,) = torch.autograd.grad(slope.sum(), x)
+        assert slope.isfinite().all()
+        assert second.isfinite().all()

@@ -9,7 +9,10 @@ import pytest
 import torch
 from derivatives import check, rand
 
-from symgrad.ops.tensors import INTERNAL_ROWS, ROWS, TENSOR_OPS, TENSOR_SPELLINGS, TensorOp
+import symgrad
+from symgrad.ops.tensors import INTERNAL_ROWS, ROWS, TENSOR_OPS, TENSOR_SPELLINGS, TensorOp, interval
+from symgrad.parse import parse_formulas
+from symgrad.spec import parse_spec
 from symgrad.targets.torch.operations import SPECIAL
 from symgrad.targets.torch.printer import INFIX
 
@@ -117,3 +120,31 @@ def test_every_row_has_an_example_whose_value_and_derivatives_hold(row: TensorOp
     for n in (1, 2, 3):
         given |= {f"g{n}": rand(1, 2, *(4, 5, 6)[:n]), f"k{n}": rand(2, 2, *(2, 2, 2)[:n])}
     check(text, {name: t for name, t in given.items() if re.search(rf"\b{name}\b", text)}, declare=(True,))
+
+
+BOUNDED = [
+    *(EXAMPLES[row.name] for row in ROWS if row.within is not None),
+    "flip(softmax(x, dim=-1), 1)",
+    "gather(log_softmax(x, dim=-1), 1, i[:, None])",
+    "mean(softmax(x, dim=-1), dim=0)",
+    "amax(norm(x, dim=-1, keepdim=True), dim=0)",
+]
+
+
+@pytest.mark.parametrize("text", BOUNDED)
+@pytest.mark.parametrize("scale", [0.0, 1e-3, 1.0, 100.0])
+def test_results_lie_within_the_interval_that_the_row_says(text: str, scale: float) -> None:
+    shapes = {"x": "{shape: [N, C]}", "i": "{shape: [N], dtype: int}"}
+    own = [name for name in shapes if re.search(rf"\b{name}\b", text)]
+    declared = ", ".join(f"{name}: {shapes[name]}" for name in own)
+    spec = parse_spec(f"op: f\ntensors: {{{declared}}}\noutputs: {{y: '{text}'}}")
+    within = interval(parse_formulas(spec).outputs["y"])
+    assert within is not None
+    given = {"x": scale * rand(3, 4), "i": torch.tensor([2, 0, 2])}
+    found = symgrad.load(spec).f(*(given[name] for name in own))
+    assert all(float(value) in within for value in found.flatten())
+
+
+def test_what_is_computed_of_bounded_results_is_not_bounded_by_them() -> None:
+    spec = parse_spec("op: f\ntensors: {x: {shape: [N, C]}}\noutputs: {y: 'sum(softmax(x, dim=-1), dim=0)'}")
+    assert interval(parse_formulas(spec).outputs["y"]) is None

@@ -76,6 +76,7 @@ def test_open_extents() -> None:
     [
         ("x @ w", "'features' meets 'out'"),
         ("sum(w, dim=2)", "no dimension 2"),
+        ("norm(v, p=oo, dim=-3)", "there is no dimension -3 in ["),  # not of what a norm is made of
         ("sum(w, dim=[0, -2])", "twice"),
         ("einsum('ij,ij->i', w, v)", "'j'"),
         ("v.T", "'.T' is of a matrix"),

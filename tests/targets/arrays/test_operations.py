@@ -67,12 +67,6 @@ def test_recurrences_are_those_of_a_loop_and_transposed_to_each_other(framework:
     np.testing.assert_allclose(rt.scan_back(*given, -1), backward, rtol=1e-6)
 
 
-def test_differences_in_mlx_are_those_of_numpy() -> None:
-    rt = runtime("mlx")
-    for order, axis in ((1, -1), (2, 0), (3, 1), (4, 1)):
-        np.testing.assert_array_equal(rt.diff(array("mlx", X), order, axis), np.diff(X, order, axis))
-
-
 @BOTH
 @pytest.mark.parametrize(("stop", "start"), [(5, 0), (None, -5)])
 def test_a_slice_beyond_the_size_is_refused(framework: str, start: int, stop: int | None) -> None:

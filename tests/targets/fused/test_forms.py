@@ -88,6 +88,29 @@ def test_arguments_that_are_equal_in_a_dead_branch_alone_stay_two(test):
     assert with_equal_arguments(roots) == roots
 
 
+@pytest.mark.parametrize(
+    "choose",
+    [
+        lambda value, other: truth.where(truth.compare("eq", X, Y), value, other),
+        lambda value, other: make("minimum", X, value + 100),
+        lambda value, other: make("clamp", X, -ex.OO, value + 100),
+        lambda value, other: truth.where(truth.compare("gt", X, 100), value, other),
+        lambda value, other: make("floor", value / 100),
+    ],
+)
+def test_arguments_that_differ_in_a_choice_that_no_point_makes_stay_two(choose):
+    """A guard of a branch that is taken where two values are equal was taken for what it guards."""
+    one, other = choose(Y, X), choose(Y**2, X)
+    roots = [make("exp", one), make("exp", other) * X]
+    assert with_equal_arguments(roots) == roots
+
+
+def test_arguments_with_equal_choices_become_one():
+    one = truth.where(truth.compare("gt", X, 0), 2 * (X**3 + X), Y)
+    other = truth.where(truth.compare("gt", X, 0), 2 * X**3 + 2 * X, Y)
+    assert count("exp", *with_equal_arguments([make("exp", one), make("exp", other)])) == 1
+
+
 def test_what_holds_a_reduction_of_a_row_is_not_measured():
     total = make("row_sum", X)
     values = [make("sigmoid", 2 * (X**3 + X)) * total, make("sigmoid", -2 * X**3 - 2 * X) * total]

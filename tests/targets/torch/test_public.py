@@ -325,6 +325,21 @@ def test_a_symbolic_dimension_compiles(monkeypatch: pytest.MonkeyPatch) -> None:
         torch.testing.assert_close(own, right)
 
 
+def test_functions_of_symbolic_numbers_compile(monkeypatch: pytest.MonkeyPatch) -> None:
+    item = compiled_text("""
+        op: numeric
+        tensors: {x: }
+        hyperparameters: {a: {default: 1.5, domain: "(0, oo)"}, n: 1}
+        outputs: {y: x * log_ndtr(a) + a**2, z: "x * gammainc(a, 0.5)", w: "x * polygamma(n, a) * sigmoid(a)"}
+    """)
+    monkeypatch.setitem(sys.modules, "numeric", item.module)
+    traced = torch.compile(item.function, fullgraph=True, backend="eager", dynamic=True)
+    for a, n in ((0.5, 1), (2.5, 2)):
+        x = torch.rand(2, 3, requires_grad=True)
+        own, right = ([*f(x, a, n), *torch.autograd.grad(sum(f(x, a, n)).sum(), x)] for f in (traced, item.function))
+        torch.testing.assert_close(own, right)
+
+
 @pytest.mark.parametrize(
     ("tensors", "formula", "shapes", "told"),
     [

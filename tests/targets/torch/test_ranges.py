@@ -33,6 +33,7 @@ def ranges(tensors: str, formula: str) -> Any:
         ("log(log(x)) + sum(x)", (1.25, 4.0)),
         ("sqrt(-x)", (-3.0, -0.25)),
         ("where(x > 0, sqrt(x), 0)", (-3.0, 3.0)),
+        ("softmax(where(x > 0, -oo, x), dim=-1)", (-3.0, 3.0)),
     ],
 )
 def test_a_formula_is_defined_there(formula: str, right: tuple[float, float]) -> None:

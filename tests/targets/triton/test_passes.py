@@ -12,6 +12,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from devices import on_cuda
 from fused import agree, all_written, imported
 from fused_specs import (
     BELL,
@@ -20,8 +21,11 @@ from fused_specs import (
     ENTROPY,
     GATE,
     HEADS,
+    KEPT,
+    LAST,
     LAYER,
     LOSS,
+    MEAN,
     NORM,
     ROWS,
     SCORED,
@@ -73,6 +77,9 @@ TEXTS = (
     SOFT,
     ENTROPY,
     DISTANCE,
+    MEAN,
+    KEPT,
+    LAST,
 )
 
 
@@ -129,6 +136,12 @@ CASES = [
     ("gelu_tanh", [(4, 50)]),
     ("heads", [(2, 3, 40), (3, 1), (1, 1, 40)]),
     ("heads", [(2, 3, 100), (3, 1), (1, 1, 100)]),
+    ("mean_of", [(2, 70, 33)]),
+    ("kept", [(100, 40), (40,)]),
+    ("last", [(3, 40, 50)]),
+    ("mean_of", [(2, 70, 1)]),
+    ("mean_of", [(1, 7, 100)]),
+    ("last", [(2, 1, 100)]),
 ]
 
 
@@ -231,6 +244,17 @@ def test_infinities_nan_and_signed_zeros_are_those_of_the_eager_bodies(both):
         torch.testing.assert_close(fused, eager, equal_nan=True)
 
 
+@pytest.mark.parametrize("op", ["rows", "soft"])
+def test_sums_of_exponentials_are_rescaled_from_tile_to_tile(both, op):
+    inf, nan = float("inf"), float("nan")
+    x = torch.randn(9, 200, dtype=torch.float64).cumsum(1) * torch.linspace(-30, 30, 9)[:, None]
+    x[1, :64], x[2, 64:], x[3], x[4, 100], x[5, 150], x[6, 0], x[7, :150] = -inf, -inf, -inf, inf, nan, inf, -1e300
+    w = [torch.ones(200, dtype=torch.float64)] if op == "soft" else []
+    fused, eager, served = both(op, [x, *w], wanted=(0,), sizes=SMALL)
+    torch.testing.assert_close(fused, eager, equal_nan=True, rtol=1e-12, atol=1e-12)
+    assert served == 2
+
+
 def test_settings_reach_the_pass_in_float64(both):
     x, beta = torch.randn(9, dtype=torch.float64), torch.tensor(0.3, dtype=torch.float64)
     for settings in ((0.1, True, 1.7), (0.2, False, 2.5)):
@@ -268,6 +292,14 @@ def test_forward_mode_and_second_derivatives(paths, interpret, op, shapes, setti
     fused, eager, served = interpret(interpreted.higher, paths[op], tensors, settings, sizes=sizes)
     agree(fused, eager)
     assert served["jvp"] and served["second"]
+
+
+@pytest.mark.parametrize(("op", "shapes"), [("mean_of", [(3, 7, 5)]), ("kept", [(20, 7), (7,)])], ids=str)
+def test_forward_mode_of_sums_over_other_dimensions(paths, interpret, op, shapes):
+    tensors = [torch.rand(s, dtype=torch.float64) for s in shapes]
+    fused, eager, served = interpret(interpreted.higher, paths[op], tensors, (), sizes=SMALL)
+    agree(fused, eager)
+    assert served["jvp"]
 
 
 # ------------------------------------------------------------------------------------------------ choosing
@@ -339,7 +371,7 @@ def test_passes_are_turned_off_by_the_environment(paths, monkeypatch):
     assert not module._kernels.walks
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+@on_cuda
 @pytest.mark.parametrize(("op", "shapes"), CASES, ids=str)
 def test_results_on_a_device_agree_and_are_the_same_bits_again(paths, op, shapes):
     module = imported(paths[op])
@@ -354,3 +386,19 @@ def test_results_on_a_device_agree_and_are_the_same_bits_again(paths, op, shapes
         assert all(map(torch.equal, found[0], found[2]))
         assert kernels.on and sum(map(bool, kernels.walks.values())) == 2
         kernels.forget()
+
+
+@on_cuda
+@pytest.mark.parametrize(("op", "shapes", "settings"), HIGHER, ids=str)
+def test_forward_mode_and_second_derivatives_on_a_device(paths, op, shapes, settings):
+    module = imported(paths[op])
+    kernels, function = module._kernels.elsewhere, getattr(module, op)
+    tensors = [(0.5 + torch.rand(s, dtype=torch.float64)).cuda() for s in shapes]
+    places = range(len(tensors))
+    found = []
+    for on in (True, False):
+        kernels.on = on
+        tangents = interpreted.tangents(function, tensors, settings, places)
+        found.append([*tangents, *interpreted.second(function, tensors, settings, places)])
+    agree(*found)
+    assert kernels.walks and all(kernels.walks.values())

@@ -31,7 +31,7 @@ import interpreted
 import ptx
 
 P, Q, R = (symbol(name, "tensor") for name in ("p", "q", "r"))
-ROWS = ("row_reciprocal", "row_value", "row_sum", "row_max", "row_min")
+ROWS = ("row_reciprocal", "row_value", "row_sum", "row_max", "row_min", "row_place", "row_at")
 WIDE = (WIDEN, *NARROW)
 
 

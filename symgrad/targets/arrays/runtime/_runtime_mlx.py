@@ -396,13 +396,6 @@ def flip(x: Array, axes: Sequence[int]) -> Array:
     return x
 
 
-def diff(x: Array, n: int = 1, axis: int = -1) -> Array:
-    """Return the differences of neighbours along a dimension, ``n`` times."""
-    for _ in range(n):
-        x = cut(x, axis, 1) - cut(x, axis, 0, -1)
-    return x
-
-
 # ------------------------------------------------------------------------------------------ kinks
 def where(condition: Array, a: Any, b: Any) -> Array:
     """Return ``a`` where a condition holds, else ``b``; what was not chosen has no part in derivatives, NaN neither."""

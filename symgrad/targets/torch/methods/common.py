@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from itertools import islice
@@ -13,7 +13,7 @@ from symgrad.compiler.operation import Body, Variant, leaves
 from symgrad.ir import expr as ex
 from symgrad.ir.branches import absent
 from symgrad.ir.expr import Expr
-from symgrad.lower.code import Code, code, constant, tuple_of
+from symgrad.lower.code import Code, code, constant, keyword, tuple_of
 from symgrad.lower.conditionals import branches
 from symgrad.lower.program import Assign, Condition, Program, Return, reads, returned, unpacking, wanted
 from symgrad.lower.schedule import Scope
@@ -223,11 +223,15 @@ def known_name(scope: Scope, value: Expr) -> str:
     return name
 
 
-def widening(names: Sequence[str], dtype: str, wide: bool) -> Program:
+def widening(names: Sequence[str], dtype: str, wide: bool, groups: Iterable[Collection[str]] = ()) -> Program:
     """Widen tensors to float64 if `wide`, else to what they promote to, float32 at least; `dtype` is what to round to,
-    or None if they are as they should be.
+    or None if they are as they should be. Where the tensors of one of the `groups` are integers, floats are made of
+    them.
     """
-    return (Assign((*names, dtype), code("rt.widen_to_double({0})" if wide else "rt.widen({0})", names)),)
+    made = tuple(tuple(k for k, name in enumerate(names) if name in group) for group in groups)
+    options = [keyword("floats", constant(made))] if made else []
+    call = code("rt.widen_to_double({0}, {1})" if wide else "rt.widen({0}, {1})", names, options)
+    return (Assign((*names, dtype), call),)
 
 
 def alike(names: Sequence[str], least: str) -> Program:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from symgrad.analysis.integers import is_whole_tensor
 from symgrad.compiler.operation import Variant
 from symgrad.ir.expr import Expr, make
 from symgrad.ir.traversal import topological
@@ -14,7 +15,7 @@ from symgrad.lower.program import Assign, Program, Return, Statement, returned
 from symgrad.lower.schedule import Scope, Target, statements
 from symgrad.ops.tensors import TENSOR_OPS, is_number
 from symgrad.ops.tensors.shapes import same_shape, shape_sources
-from symgrad.targets.torch.dtypes import Operands, cast, lender, printed, promoted
+from symgrad.targets.torch.dtypes import Operands, cast, floated_groups, lender, printed, promoted
 from symgrad.targets.torch.methods.common import Common, widening
 
 _ROUND = "rt.narrow({0}, dtype)"
@@ -93,21 +94,25 @@ class Forward(Common):
         for name, formula in variant.formulas.items():
             if lent is not None and not sources[name] and _is_of_truth_values(formula):
                 sources[name] = frozenset({lent})
-        if all(operands == everyone.keys() for operands in sources.values()):
-            program = widening(names, "dtype", layout.wide_values)
+        groups = {name: floated_groups(formula) for name, formula in variant.formulas.items()}
+        first, *others = groups.values()
+        if all(operands == everyone.keys() for operands in sources.values()) and others == [first] * len(others):
+            made = [{everyone[s] for s in group} for group in first]
+            program = widening(names, "dtype", layout.wide_values, made)
             return _Widening(program, dict.fromkeys(variant.outputs, _ROUND))
         # What autocast multiplies is of a type of its own: it is rounded only where it was widened.
         test = scope.names.fresh("rounded") if layout.multiplies else "_"
-        dtypes, locals_ = list[Statement](), dict[Operands, str]()
+        dtypes, locals_ = list[Statement](), dict[tuple[Operands, tuple[frozenset[Expr], ...]], str]()
         patterns = dict.fromkeys(variant.outputs, "{0}")
         condition = f"{test} and " if layout.multiplies else ""
-        for name, operands in sources.items():
-            if operands and operands not in locals_:
-                local = "dtype" if len(set(sources.values())) == 1 else scope.names.fresh(f"{name}_dtype")
-                locals_[operands] = local
-                dtypes.append(Assign(local, printed(operands, symbols)))
+        parts = {name: (operands, groups[name]) for name, operands in sources.items()}
+        for name, (operands, own) in parts.items():
+            if operands and (operands, own) not in locals_:
+                local = "dtype" if len(set(parts.values())) == 1 else scope.names.fresh(f"{name}_dtype")
+                locals_[operands, own] = local
+                dtypes.append(Assign(local, printed(operands, symbols, own)))
             if operands:
-                patterns[name] = f"rt.narrow({{0}}, {condition}{locals_[operands]})"
+                patterns[name] = f"rt.narrow({{0}}, {condition}{locals_[operands, own]})"
         return _Widening((*dtypes, *widening(names, test, layout.wide_values)), patterns)
 
     def _complete(self, form: Expr, formula: Expr, finish: Sequence[str], value: Code) -> Return:
@@ -117,10 +122,12 @@ class Forward(Common):
         missing = shape_sources(formula) - shape_sources(form)
         spread = form.op == "expand" and not is_number(form.args[0])
         if missing and all(s.op == "sym" for s in missing):
-            local = {names[s] for s in shape_sources(formula)}
+            local = {names[s] for s in shape_sources(formula) if s.op == "sym"}
             value = code("rt.broadcast({0}, {1})", value, [t for t in self.layout.tensors if t in local])
         else:
-            if form.op in ("expand", "where"):
+            if is_whole_tensor(form.args[0] if spread else form) and not is_whole_tensor(formula):
+                value = code("{0}.to({1})", value, printed(promoted(formula), names))  # the floats dropped out
+            elif form.op in ("expand", "where"):
                 value = cast(value, formula, names)
             if spread or form.is_static or any(map(self._is_shared, _ways(form))):
                 value = code("{0}.clone()", value)

@@ -56,11 +56,13 @@ class Pass(NamedTuple):
     """One kernel: what it reads and writes, and the subsets of results it is compiled for, as bits.
 
     ``operands`` are places among the tensors that it is given, each with the dimensions that it lacks, or with None
-    where it is what forward kept of rows; ``results`` are their kinds, the tensors whose shapes they have, and
-    dimensions. ``numbers`` are the places of the hyperparameters that it reads among the arguments of forward,
-    ``places`` those that its results belong to, ``shape`` the operands whose shapes broadcast to that of the pass.
-    One that is ``placed`` reads places in rows, and tells whether some is none; the last ``whole`` of the operands are
-    whole numbers, one for each row. ``finish`` makes the outputs of what it has computed.
+    where it is what forward kept of rows, and with the part of it that is read: a dimension counted from the end, how
+    many parts it has, and which this is, with True where these are the elements of pairs. ``results`` are their kinds,
+    the tensors whose shapes they have, dimensions, and the dimension in which they are written part by part, with the
+    number of parts, and True for pairs. ``numbers`` are the places of the hyperparameters that it reads among the
+    arguments of forward, ``places`` those that its results belong to, ``shape`` the operands whose shapes broadcast to
+    that of the pass. One that is ``placed`` reads places in rows, and tells whether some is none; the last ``whole`` of
+    the operands are whole numbers, one for each row. ``finish`` makes the outputs of what it has computed.
     """
 
     name: str
@@ -81,7 +83,7 @@ class Pass(NamedTuple):
     def types(self) -> list[Any]:
         """Return the types of the arguments of the function."""
         wanted = [ctypes.c_uint] * (len(self.subsets) > 1)
-        data = [ctypes.c_void_p] * (len(self.operands) + len(self.results))
+        data = [ctypes.c_void_p] * (len(self.operands) + sum(map(_parts_of, self.results)))
         numbers = [ctypes.c_double] * (len(self.numbers) + len(self.counts))
         return [*wanted, *data, *numbers, ctypes.c_void_p, ctypes.c_int]
 
@@ -92,9 +94,15 @@ def kernel(name: str, operands: tuple[Any, ...], results: tuple[Any, ...] = (), 
     Without ``results`` they are the gradients of tensors at ``places``, or one of the shape of the pass.
     """
     results = results or tuple(("tensor", k) for k in others.get("places", ())) or ("full",)
-    read = tuple((o, ()) if isinstance(o, int) else o for o in operands)
+    read = [(o,) if isinstance(o, int) else o for o in operands]
     rows = [(r,) if isinstance(r, str) else r for r in results]
-    return Pass(name, read, tuple((*r, *("full", 0, ())[len(r) :]) for r in rows), **others)
+    filled = tuple((*o, *(0, (), None)[len(o) :]) for o in read)
+    return Pass(name, filled, tuple((*r, *("full", 0, (), None)[len(r) :]) for r in rows), **others)
+
+
+def _parts_of(result: Any) -> int:
+    """Return in how many parts a result is written."""
+    return 1 if result[3] is None else result[3][1]
 
 
 class Passes(NamedTuple):
@@ -207,7 +215,7 @@ class Kernels:
         passes = self.chosen(args)
         if passes.forward is None:
             return None
-        computed = sum(kind != "statistic" for kind, _, _ in passes.forward.results)
+        computed = sum(kind != "statistic" for kind, *_ in passes.forward.results)
         wanted = -1 if keep or not passes.keeps else (1 << computed) - 1
         found = self.run(passes.forward, args[: self.tensors], args, None, wanted)
         return found if found is None or keep else found[:count]
@@ -236,7 +244,7 @@ class _Call:
         entry = self.passes.backward
         if entry is None:
             return None
-        tensors = (*given, *kept) if any(dims is None for _, dims in entry.operands) else given
+        tensors = (*given, *kept) if any(dims is None for _, dims, _ in entry.operands) else given
         places = entry.places
         wanted = 1 if len(places) == 1 else sum(needs[place] << k for k, place in enumerate(places))
         found = self.kernels.run(entry, tensors, self.args, self.shapes, wanted)
@@ -423,15 +431,20 @@ class Library:
                 addresses.append(result.data_ptr())
         if walk.places is not None:
             addresses = [addresses[place] for place in walk.places]
+        if walk.offsets:
+            addresses = [address + offset for address, offset in zip(addresses, walk.offsets, strict=True)]
         threads = torch.get_num_threads()
         if walk.function(*walk.subset, *addresses, *numbers, *walk.counts, walk.address, threads):
             return None  # a place out of range, for which eager operations have an error
+        for k, (dim, _, *pairs) in walk.joined.items():
+            parts = results[k].unbind(0)
+            results[k] = torch.stack(parts, -1).flatten(-2) if pairs else torch.cat(parts, dim)
         return results if walk.finish is None else list(walk.finish(walk.dtype, *results))
 
     def prepare(self, entry: Any, tensors: Any, shapes: Any, wanted: int, key: Any) -> Any:
         """Return how a pass runs over tensors like these, or False where it must not."""
-        known = [place for place, dims in entry.operands if dims is None]
-        known += [place for place, _ in entry.operands[len(entry.operands) - entry.whole :]]
+        known = [place for place, dims, _ in entry.operands if dims is None]
+        known += [place for place, *_ in entry.operands[len(entry.operands) - entry.whole :]]
         dtypes = {t.dtype for k, t in enumerate(tensors) if t.dtype != torch.bool and k not in known}
         walk: Any = False
         if len(dtypes) == 1 and dtypes <= _STORAGE.keys():  # eager operations know how to promote
@@ -513,7 +526,7 @@ class CudaLibrary(Library):
     """The kernels of one file over plain CUDA tensors, in Triton; they may decline."""
 
     kind = "cuda"
-    as_is = frozenset({torch.bool})
+    as_is = frozenset({torch.bool, torch.int32})
     narrow = 0
     refused: Any = ()  # what Triton raises where it cannot compile a pass for a device
 
@@ -540,8 +553,9 @@ class CudaLibrary(Library):
         tensors = walk.copied(tensors)
         try:
             with torch.cuda.device(tensors[0].get_device()):
-                operands = [tensors[place] for place, _ in entry.operands]
-                return walk.function(operands, (*numbers, *walk.counts))
+                operands = [tensors[place] for place, *_ in entry.operands]
+                results = walk.function(operands, (*numbers, *walk.counts))
+                return results if walk.finish is None else list(walk.finish(walk.dtype, *results))
         except self.refused as error:
             return self.give_up(error)
 
@@ -568,6 +582,7 @@ class CudaLibrary(Library):
             None if size is None else (size, strides, steps, summed > 0, dtype)
             for (size, strides, dtype), steps, summed in zip(walk.results, walk.steps[count:], walk.summed, strict=True)
         ]
+        walk.finish = entry.finish
         walk.function = library.Plan(library.PASSES[entry.name], walk.dtype, walk.sizes, walk.steps[:count], results)
         return walk
 
@@ -580,6 +595,8 @@ class _Walk:
         self.finish: Any = None
         self.dtype = dtype
         self.places: list[int] | None = []  # of the arguments among tensors and results; None: as they are
+        self.offsets: list[int] = []  # of the parts that the arguments are, in bytes; none where they are whole
+        self.joined: dict[int, Any] = {}  # the results whose parts lie one after the other, and what parts these are
         self.copies: dict[int, Any] = {}
         self.results: list[Any] = []  # shape, strides and dtype
         self.sizes: list[int] = []
@@ -613,19 +630,33 @@ def _unsqueezed(t: Tensor, dims: tuple[int, ...]) -> Tensor:
     return t
 
 
+def _part(t: Tensor, part: Any) -> Tensor:
+    """Return a part of a tensor. Raises RuntimeError where the parts would not be equal, and where there are none."""
+    if part is None:
+        return t
+    dim, count, index, *pairs = part
+    if t.dim() < -dim or t.shape[dim] % count:
+        raise RuntimeError("no equal parts")
+    size = t.shape[dim] // count
+    return t[..., index::count] if pairs else t.narrow(dim, index * size, size)
+
+
 def _walk(entry: Any, tensors: Any, inputs: Any, wanted: int, dtype: torch.dtype, as_is: Any) -> Any:
     """Plan a pass: the order of its dimensions, and the steps of every tensor along each of them."""
     blank = [torch.empty(size, device="meta") for size in inputs]
+    metas = [torch.empty_strided(t.shape, t.stride(), device="meta") for t in tensors]
     try:
-        shape = _broadcast_shapes(*(_unsqueezed(blank[k], dims).shape for k, dims in entry.shape))
+        shape = _broadcast_shapes(*(_unsqueezed(_part(blank[k], part), dims).shape for k, dims, part in entry.shape))
+        views = [_unsqueezed(_part(metas[k], part), dims or ()) for k, dims, part in entry.operands]
     except RuntimeError:  # a mistake, or rows of several lengths, each of which is reduced
         return False
     if 0 in shape or len(shape) > 16 or (entry.rows and not shape) or (entry.placed and shape[-1] > _EXACT):
         return False
-    metas = [torch.empty_strided(t.shape, t.stride(), device="meta") for t in tensors]
-    views = [_unsqueezed(metas[k], dims or ()) for k, dims in entry.operands]
     if not all(any(views[k].shape[-1:] == shape[-1:] for k in span) for span in entry.spans):
         return False  # a reduction of fewer elements than a row has
+    divided = [(view, part[0]) for view, (*_, part) in zip(views, entry.operands, strict=True) if part is not None]
+    if any(view.shape[dim] != shape[dim] for view, dim in divided):
+        return False  # a part that broadcasts
     # The strides that an eager operation on these operands would give its result, which may be larger than they.
     layout = functools.reduce(torch.add, [*views, torch.empty((), device="meta").expand(shape)]).stride()
     if entry.rows:  # which lie in one piece
@@ -638,64 +669,116 @@ def _walk(entry: Any, tensors: Any, inputs: Any, wanted: int, dtype: torch.dtype
     walk = _Walk(dtype)
     inner = dims[-1] if dims else None
 
-    def fits(step: Any) -> bool:
+    def fits(step: Any, part: Any = None) -> bool:
+        if part is not None and len(part) > 3:  # neighbours that are pairs
+            return inner == last and step[last] == 2
         return inner is None or shape[inner] == 1 or step[inner] in (0, 1)
 
-    steps = []
-    for k, (view, (place, added)) in enumerate(zip(views, entry.operands, strict=True)):
-        step = view.expand(shape).stride()
+    steps: list[Any] = []
+    offsets: list[Any] = []  # in bytes
+    for k, (view, (place, added, part)) in enumerate(zip(views, entry.operands, strict=True)):
+        step, offset = view.expand(shape).stride(), view.storage_offset()
         if k >= len(views) - entry.whole:
             if tensors[place].dtype not in _WHOLE:
                 return False
-            if tensors[place].dtype != torch.int64:
+            if tensors[place].dtype not in (torch.int64, *as_is):
                 step = _unsqueezed(metas[place].contiguous(), added).expand(shape).stride()
                 walk.copies[place] = torch.int64, None
-        elif added is not None and not (fits(step) and tensors[place].dtype in (dtype, *as_is)):
-            step = _unsqueezed(metas[place].contiguous(), added).expand(shape).stride()
+        elif added is not None and not (fits(step, part) and tensors[place].dtype in (dtype, *as_is)):
+            view = _unsqueezed(_part(metas[place].contiguous(), part), added)
+            step, offset = view.expand(shape).stride(), view.storage_offset()
             walk.copies[place] = dtype, None
-            if not fits(step):
+            if not fits(step, part):
+                if part is not None:
+                    return False
                 step, walk.copies[place] = layout, (dtype, (added, shape, layout))
         steps.append(step)
-    places = [*(place for place, _ in entry.operands), *range(len(tensors), len(tensors) + len(entry.results))]
+        offsets.append(offset * dtype.itemsize)
+    places = [place for place, *_ in entry.operands]
+    subset = 0
+    for k, (kind, place, added, parts) in enumerate(entry.results):
+        own = dtype
+        if kind in ("sum", "statistic") and dtype != torch.float64:
+            own = torch.float32  # as it is computed
+        if parts is None:
+            summed, size, strides, step = _result(kind, place, added, shape, layout, dims, inputs)
+            count, apart = 1, 0
+        else:
+            count = parts[1]
+            like = inputs[place] if kind == "tensor" else None
+            summed, size, strides, step, apart = _result_in_parts(like, added, parts, shape, layout, dims)
+            if summed:
+                walk.joined[k] = parts
+            elif not fits(step, (*parts[:2], 0, *parts[2:])):
+                return False
+        is_wanted = wanted >> k & 1
+        subset |= ((1 << count) - 1 if is_wanted else 0) << len(walk.summed)
+        walk.results.append((tuple(size), strides, own) if is_wanted else (None, (), own))
+        walk.summed += [summed] * count
+        steps += [step] * count
+        offsets += [index * apart * dtype.itemsize if is_wanted else 0 for index in range(count)]
+        places += [len(tensors) + k] * count
     walk.places = None if places == list(range(len(places))) else places
-    subset = wanted if wanted in entry.subsets else entry.subsets[-1]
+    walk.offsets = offsets if any(offsets) else []
+    walk.joined = {k: parts for k, parts in walk.joined.items() if wanted >> k & 1}
+    subset = subset if subset in entry.subsets else entry.subsets[-1]
     walk.subset = (subset,) if len(entry.subsets) > 1 else ()
-    for k, (kind, place, added) in enumerate(entry.results):
-        summed, size, strides, step, own = 0, shape, layout, layout, dtype
-        if kind in ("row", "kept", "statistic"):
-            size = shape[:-1] if kind == "row" else (*shape[:-1], 1)
-            like = torch.empty((*shape[:-1], 1), device="meta")
-            strides, step = like.view(size).stride(), like.expand(shape).stride()
-            if kind == "statistic" and dtype != torch.float64:
-                own = torch.float32  # as it is computed
-        elif kind == "total" or kind == "sum":
-            summed, size, strides, step = 1, (), (), (0,) * len(shape)
-            if kind == "sum" and dtype != torch.float64:
-                own = torch.float32  # as it is computed
-        elif kind == "squeezed" or kind == "reduced":
-            like = torch.empty([1 if d - len(shape) in added else n for d, n in enumerate(shape)], device="meta")
-            summed, step, size = like.numel(), like.expand(shape).stride(), like.shape
-            if kind == "squeezed":
-                size = tuple(n for d, n in enumerate(shape) if d - len(shape) not in added)
-            strides = torch.empty(size, device="meta").stride()
-            if inner is not None and step[inner] > 1:
-                step = _packed(like.shape, dims)
-                strides = tuple(s or 1 for d, s in enumerate(step) if kind == "reduced" or d - len(shape) not in added)
-        elif kind == "tensor" and (inputs[place] != shape or added):
-            like = blank[place]
-            summed, size, strides = like.numel(), like.shape, like.stride()
-            view = _unsqueezed(like, added)
-            step = view.expand(shape).stride()
-            if inner is not None and step[inner] > 1:  # what is innermost in the pass is not so in this tensor
-                step = _packed((1,) * (len(shape) - view.dim()) + view.shape, dims)
-                inside = step[len(shape) - view.dim() :]
-                strides = tuple(s or 1 for d, s in enumerate(inside, -view.dim()) if d not in added)
-        steps.append(step)
-        walk.summed.append(summed)
-        walk.results.append((tuple(size), strides, own) if wanted >> k & 1 else (None, (), own))
     walk.sizes, walk.steps = _merged(shape, dims, steps, entry.rows)
     walk.counts = tuple(_count_of(name, shape) for name in entry.counts)
     return walk
+
+
+def _result(kind: str, place: int, added: Any, shape: Any, layout: Any, dims: list[int], inputs: Any) -> Any:
+    """Return of how many sums a result is, its size and strides, and its steps along the dimensions of the pass."""
+    inner = dims[-1] if dims else None
+    if kind in ("row", "kept", "statistic"):
+        size = shape[:-1] if kind == "row" else (*shape[:-1], 1)
+        like = torch.empty((*shape[:-1], 1), device="meta")
+        return 0, size, like.view(size).stride(), like.expand(shape).stride()
+    if kind in ("total", "sum"):
+        return 1, (), (), (0,) * len(shape)
+    if kind in ("squeezed", "reduced"):
+        like = torch.empty([1 if d - len(shape) in added else n for d, n in enumerate(shape)], device="meta")
+        step, size = like.expand(shape).stride(), like.shape
+        if kind == "squeezed":
+            size = tuple(n for d, n in enumerate(shape) if d - len(shape) not in added)
+        strides = torch.empty(size, device="meta").stride()
+        if inner is not None and step[inner] > 1:
+            step = _packed(like.shape, dims)
+            strides = tuple(s or 1 for d, s in enumerate(step) if kind == "reduced" or d - len(shape) not in added)
+        return like.numel(), size, strides, step
+    if kind == "tensor" and (inputs[place] != shape or added):
+        return _summed(torch.empty(inputs[place], device="meta"), added, shape, dims)
+    return 0, shape, layout, layout
+
+
+def _summed(like: Tensor, added: Any, shape: Any, dims: list[int]) -> Any:
+    """Return the same of what is summed to the size of a tensor, viewed with more dimensions."""
+    view, strides = _unsqueezed(like, added), like.stride()
+    step = view.expand(shape).stride()
+    if dims and step[dims[-1]] > 1:  # what is innermost in the pass is not so in this tensor
+        step = _packed((1,) * (len(shape) - view.dim()) + view.shape, dims)
+        inside = step[len(shape) - view.dim() :]
+        strides = tuple(s or 1 for d, s in enumerate(inside, -view.dim()) if d not in added)
+    return like.numel(), like.shape, strides, step
+
+
+def _result_in_parts(like: Any, added: Any, parts: Any, shape: Any, layout: Any, dims: list[int]) -> Any:
+    """Return the same of a result that is written in parts, and how far these are apart; `like` is its size if known.
+
+    Of those that are summed the parts lie one after the other, each in one piece.
+    """
+    dim, count, *pairs = parts
+    whole = [*shape[:dim], shape[dim] * count, *shape[len(shape) + dim + 1 :]]
+    if like is not None and list(like) != whole:
+        size = _part(torch.empty(like, device="meta"), (dim, count, 0)).shape
+        summed, size, strides, step = _summed(torch.empty(size, device="meta"), added, shape, dims)
+        return summed, (count, *size), (summed, *strides), step, summed
+    order = sorted(range(len(shape)), key=lambda d: -layout[d])
+    packed = tuple(s or 1 for s in _packed(whole, order))
+    if pairs:
+        return 0, whole, packed, (*packed[:-1], count * packed[-1]), packed[-1]
+    return 0, whole, packed, packed, shape[dim] * packed[dim]
 
 
 def _packed(size: Any, dims: list[int]) -> Any:

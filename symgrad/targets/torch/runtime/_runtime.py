@@ -123,12 +123,17 @@ def boolean(op: str, name: str, value: Any) -> None:
 
 
 def hyperparameter(op: str, name: str, value: Any, kind: type) -> Any:
-    """Return a hyperparameter as a Python number or text. Raises TypeError for another type."""
+    """Return a hyperparameter as a Python number or text. Raises TypeError for another type, ValueError for an integer
+    that no float is near to."""
     if type(value) is kind:
         return value
     if not isinstance(value, bool):
         if kind is float and isinstance(value, (float, int)):  # symbolic ones, too
-            return value
+            if type(value) is not int or abs(value) < 2**63:  # which torch takes
+                return value
+            if abs(value) <= torch.finfo(torch.float64).max:
+                return float(value)
+            raise ValueError(f"{op}: {name} is too large for a float")
         if kind is float and isinstance(value, numbers.Real):
             return float(value)
         if kind is int and isinstance(value, numbers.Integral):
@@ -136,6 +141,21 @@ def hyperparameter(op: str, name: str, value: Any, kind: type) -> Any:
         if isinstance(value, kind):
             return value
     raise TypeError(f"{op}: {name} must be of type {kind.__name__}, not {value!r}")
+
+
+def number(function: Any, *values: Any, order: tuple[int, ...] = ()) -> float:
+    """Return a function of torch's of Python numbers; those in ``order`` are no floats, and come first."""
+    if torch.compiler.is_compiling():  # what follows from a symbolic number is a constant for one of its values
+        values = tuple(math.ldexp(*math.frexp(v)) for v in values)
+        order = tuple(int(math.ldexp(*math.frexp(k))) for k in order)
+    return _number_of(function, values, order)
+
+
+def _number_of(function: Any, values: tuple[float, ...], order: tuple[int, ...]) -> float:
+    return float(function(*order, *(torch.tensor(v, dtype=torch.float64) for v in values)))
+
+
+_number_of._dynamo_marked_constant = True  # type: ignore[attr-defined]  # torch.compiler's own would import Dynamo
 
 
 def seed(op: str, name: str, value: Any) -> Any:
@@ -186,15 +206,20 @@ def result_dtype(*values: Tensor) -> torch.dtype:
     return functools.reduce(torch.promote_types, dtypes, torch.bool)
 
 
-def floated(whole: Tensor) -> Tensor:
-    """Return a tensor of the dtype and number of dimensions of a function of whole numbers."""
-    return torch.empty((1,) * whole.dim(), dtype=torch.get_default_dtype())
+def floated(*whole: Any) -> Tensor:
+    """Return a tensor of the dtype and number of dimensions of a function of whole numbers; a tensor given where one
+    of them is no integer. Tensors may be None."""
+    given: list[Tensor] = [t for t in whole if t is not None]
+    if any(t.is_floating_point() for t in given):
+        return given[0]
+    return torch.empty((1,) * max(t.dim() for t in given), dtype=torch.get_default_dtype())
 
 
-def widen(*values: Any) -> Any:
+def widen(*values: Any, floats: tuple[tuple[int, ...], ...] = ()) -> Any:
     """Return the tensors in one dtype, float32 at least, and, last, what to round the result to.
 
-    That is None where nothing had to be widened. Tensors may be None.
+    That is None where nothing had to be widened. Tensors may be None. ``floats`` are the places of tensors of which
+    functions make floats where all of them are integers.
     """
     first = None
     for t in values:
@@ -208,13 +233,13 @@ def widen(*values: Any) -> Any:
     given = [t for t in values if t is not None and t.dtype.is_floating_point]
     if all(t.dtype == given[0].dtype and t.dtype not in _HALF for t in given):
         return *values, None
-    dtype = result_dtype(*given)
+    dtype = _made_of(values, given, floats)
     kind = torch.promote_types(dtype, torch.float32)
     wide = [t.to(kind) if t is not None and t.dtype.is_floating_point else t for t in values]
     return *wide, dtype
 
 
-def widen_to_double(*values: Any) -> Any:
+def widen_to_double(*values: Any, floats: tuple[tuple[int, ...], ...] = ()) -> Any:
     """Return the numbers as float64, which the formula needs, and, last, what to round to."""
     for t in values:
         if t is not None and t.dtype not in (torch.float64, torch.bool):
@@ -222,10 +247,20 @@ def widen_to_double(*values: Any) -> Any:
     else:
         return *values, None
     if t.device.type == "mps":  # has no float64
-        return widen(*values)
-    dtype = result_dtype(*[t for t in values if t is not None])
+        return widen(*values, floats=floats)
+    dtype = _made_of(values, [t for t in values if t is not None], floats)
     wide = [t if t is None or t.dtype == torch.bool else t.double() for t in values]
     return *wide, dtype if dtype.is_floating_point else torch.get_default_dtype()
+
+
+def _made_of(values: Any, given: list[Tensor], floats: tuple[tuple[int, ...], ...]) -> torch.dtype:
+    made = (floated(*(values[k] for k in group)) for group in floats if any(values[k] is not None for k in group))
+    return result_dtype(*given, *made)
+
+
+def double(value: Tensor) -> Tensor:
+    """Return the numbers as float64; mps has none."""
+    return value if value.device.type == "mps" else value.double()
 
 
 def alike(least: torch.dtype, *values: Any) -> Any:
@@ -245,9 +280,10 @@ def narrow(value: Tensor, dtype: torch.dtype | None) -> Tensor:
 
 
 def broadcast(value: Any, *beside: Tensor) -> Tensor:
-    """Return a new tensor of the value, in the shape and dtype that the tensors broadcast to."""
-    shape = _broadcast_shapes(*[t.shape for t in beside])
-    dtype = result_dtype(*beside)
+    """Return a new tensor of the value, in the shape and dtype that it and the tensors broadcast to."""
+    of = (*beside, value) if isinstance(value, Tensor) else beside
+    shape = _broadcast_shapes(*[t.shape for t in of])
+    dtype = result_dtype(*of)
     if not dtype.is_floating_point:
         dtype = torch.get_default_dtype()
     if not isinstance(value, Tensor):

@@ -131,6 +131,12 @@ def test_hyperparameters_may_be_numbers_of_numpy() -> None:
             rt.hyperparameter("op", "a", value, kind)
 
 
+def test_integers_that_torch_does_not_take_are_floats_or_refused() -> None:
+    assert rt.hyperparameter("op", "a", 10**30, float) == 1e30
+    with pytest.raises(ValueError, match="op: a is too large for a float"):
+        rt.hyperparameter("op", "a", -(10**400), float)
+
+
 # ----------------------------------------------------------------------------- outputs batched unlike
 SPLIT = "{op: split, tensors: {x: , y: }, outputs: {a: sin(x) * y, b: cos(x)}}"
 
