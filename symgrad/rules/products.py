@@ -42,12 +42,13 @@ def gathered_powers(node: Expr) -> Expr | None:
     """a * (a/b)**n / b**2 as (a/b)**(n+1) / b: one operation less, and nothing smaller or larger on the way."""
     exponents = dict(map(_split, node.args))
     for factor in node.args:
-        base, n = _split(factor)
-        if base.op == "mul" and n is not None and n > 0:
+        base, n = ex.split_power(factor)
+        grows = n.number > 0 if n.number is not None else (n + 1).size < n.size
+        if base.op == "mul" and grows:
             parts = dict(map(_split, base.args))
             if all(_reaches(exponents.get(part), m) for part, m in parts.items()):
                 rest = (f for f in node.args if f is not factor)
-                return ex.mul(ex.power(base, ex.num(n + 1)), *rest, *(ex.power(part, -1) for part in base.args))
+                return ex.mul(ex.power(base, n + 1), *rest, *(ex.power(part, -1) for part in base.args))
     return None
 
 

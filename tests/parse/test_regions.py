@@ -14,7 +14,9 @@ from symgrad.ir.expr import Expr, make, symbol
 from symgrad.ir.traversal import topological
 from symgrad.ir.truth import compare, where
 from symgrad.ops.tensors import TENSOR_OPS, is_number
+from symgrad.parse import parse_formulas
 from symgrad.parse.regions import Divider
+from symgrad.spec import parse_spec
 
 X, W = symbol("x"), symbol("w")
 
@@ -97,3 +99,15 @@ def test_whether_a_deep_formula_is_a_number_is_known_without_recursion() -> None
         deep = make("tanh", deep)
     assert not is_number(deep)
     assert is_number(make("count", deep, dim=0) * 2)
+
+
+def test_a_formula_of_few_operations_and_tensors_stays_whole_though_its_naive_partials_are_many() -> None:
+    """The log-logistic log-density: in parts, its power overflows before the logarithm that would take it."""
+    domain = "{domain: '(0, oo)'}"
+    program = parse_formulas(
+        parse_spec(
+            f"op: own\ntensors: {{x: {domain}, a: {domain}, b: {domain}}}\n"
+            "outputs: {y: log(b/a) + (b - 1)*log(x/a) - 2*log(1 + (x/a)**b)}\n"
+        )
+    )
+    assert all(n.op != "boundary" for n in topological(program.outputs["y"]))
