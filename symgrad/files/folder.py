@@ -156,7 +156,7 @@ class Folder:
         bodies = dict(shared)
         if (self._out / _PACKAGE) in self._shared or not os.path.lexists(self._out / _PACKAGE):
             bodies[_PACKAGE] = _PACKAGE_BODY
-        return {**render_shared(bodies, compiler=self._stamp), **texts}
+        return {**render_shared(bodies, compiler=self._stamp, known=self._shared.values()), **texts}
 
     @property
     def _stamp(self) -> str:

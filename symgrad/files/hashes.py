@@ -61,16 +61,21 @@ def code_hash(name: str, text: str) -> str:
 
 def _add_tree(node: ast.AST, parts: list[str]) -> None:
     """Add the parts of a syntax tree. What is empty is left out: later versions of Python have more such fields."""
-    parts.append(type(node).__name__)
+    kind = type(node)
+    if not node._fields:  # such as Load: a third of all nodes
+        parts += (kind.__name__, ";")
+        return
+    parts.append(kind.__name__)
     for name in node._fields:
         value = getattr(node, name, None)
-        if name in ("kind", "type_comment") or value is None or value == []:
+        if value is None or value == [] or name in ("kind", "type_comment"):
             continue
-        parts.append(f".{name}")
-        if name == "body" and isinstance(value, list):
+        parts.append("." + name)
+        several = isinstance(value, list)
+        if several and name == "body":
             _add_block(value, parts, documented=isinstance(node, _DOCUMENTED))
             continue
-        for part in value if isinstance(value, list) else [value]:
+        for part in value if several else (value,):
             if isinstance(part, ast.AST):
                 _add_tree(part, parts)
             else:

@@ -83,7 +83,7 @@ class Header:
 
     def restamped(self, compiler: str) -> str:
         """The whole text of a shared file, said to come from another state of the compiler."""
-        return _headed(self.name, self.body, _OF_FOLDER, source=compiler)
+        return _headed(self.name, self.body, _OF_FOLDER, self.code, source=compiler)
 
 
 def read_header(name: str, text: str) -> Header | None:
@@ -109,17 +109,24 @@ def render(bodies: Mapping[str, str], *, spec_path: str, source: str, shared: It
     }
 
 
-def render_shared(bodies: Mapping[str, str], *, compiler: str) -> dict[str, str]:
-    """The files that all modules of a folder share, by name, with their headers."""
-    return {name: _headed(name, body, _OF_FOLDER, source=compiler) for name, body in bodies.items()}
+def render_shared(bodies: Mapping[str, str], *, compiler: str, known: Iterable[Header] = ()) -> dict[str, str]:
+    """The files that all modules of a folder share, by name, with their headers.
+
+    `known` are headers that stand there: one of the same text tells the hash of what it says, which takes long.
+    """
+    codes = {(header.name, header.text): header.code for header in known}
+    return {
+        name: _headed(name, body, _OF_FOLDER, code=codes.get((name, text_hash(unix(body)))), source=compiler)
+        for name, body in bodies.items()
+    }
 
 
-def _headed(name: str, body: str, lines: str, **facts: str) -> str:
+def _headed(name: str, body: str, lines: str, code: str | None = None, **facts: str) -> str:
     body = unix(body)
     python = name.endswith(".py")
-    header = (_FIRST + lines).format(
-        mark="#" if python else "//", version=__version__, code=code_hash(name, body), text=text_hash(body), **facts
-    )
+    mark, text = "#" if python else "//", text_hash(body)
+    code = code or code_hash(name, body)
+    header = (_FIRST + lines).format(mark=mark, version=__version__, code=code, text=text, **facts)
     return header + ("" if python else _UNTOUCHED) + body
 
 

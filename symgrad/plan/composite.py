@@ -158,4 +158,5 @@ _BACKWARD = {
     "erfc": 4.0,
     "sin": 3.0,
     "cos": 3.0,
+    "cumsum": 4.0,
 }

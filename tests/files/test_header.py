@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import re
 
+import pytest
+
 from symgrad import __version__, files
 from symgrad.files import header, read_header, render, render_shared
 
@@ -73,3 +75,19 @@ def test_label_without_a_project(tmp_path, monkeypatch):
     assert files.spec_label("../b/c.yaml") == "b/c.yaml"
     assert files.spec_label(str(tmp_path / "a" / "b" / "c.yaml")) == "b/c.yaml"
     assert files.spec_label("<spec>") == "<spec>"
+
+
+def test_what_a_shared_file_says_is_not_hashed_again_where_it_stands(monkeypatch: pytest.MonkeyPatch) -> None:
+    body = '"""What all share."""\n\nX = 1\n'
+    (first,) = render_shared({"_runtime.py": body}, compiler="a" * 16).values()
+    known = read_header("_runtime.py", first)
+    assert known is not None
+
+    def refused(name: str, text: str) -> str:
+        raise AssertionError(f"{name} was hashed again")
+
+    monkeypatch.setattr("symgrad.files.header.code_hash", refused)
+    (second,) = render_shared({"_runtime.py": body}, compiler="a" * 16, known=[known]).values()
+    assert second == first
+    with pytest.raises(AssertionError, match="hashed again"):
+        render_shared({"_runtime.py": body + "Y = 2\n"}, compiler="a" * 16, known=[known])

@@ -382,3 +382,9 @@ def test_no_product_is_repeated_however_many_there_are(shapes: str, formula: str
     ).operation.variants()
     assert variant.plan.repeated == 0
     assert variant.plan.bytes <= variant.plan.composite_bytes
+
+
+def test_a_running_sum_is_kept_where_backward_would_be_slower_with_another() -> None:
+    text = "op: weighted\ntensors: {x: }\noutputs: {y: 'cumsum(x, dim=-1) * x'}\noptions: {kernels: none}\n"
+    variant = compiled_text(text).operation.variants()[0][1]
+    assert [s.value.op for s in variant.plan.extras] == ["cumsum"]

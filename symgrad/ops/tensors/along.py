@@ -117,6 +117,7 @@ ROWS = (
         extent=along,
         linear=True,
         shape_of=0,
+        cost=2.0,
     ),
     MAX[0],
     MIN[0],
@@ -135,5 +136,6 @@ INTERNAL = (
         extent=along,
         linear=True,
         shape_of=0,
+        cost=4.0,
     ),
 )

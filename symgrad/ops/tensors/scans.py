@@ -106,6 +106,7 @@ ROWS = (
         extent=along,
         shape_of=0,
         saves="xy",
+        cost=2.0,
     ),
     TensorOp(
         "logcumsumexp",
@@ -117,7 +118,7 @@ ROWS = (
         extent=along,
         floats=True,
         shape_of=0,
-        cost=5.0,
+        cost=50.0,
         saves="xy",
     ),
 )
