@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from ctypes import c_float
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache, cached_property, reduce
 from itertools import pairwise
+from types import MappingProxyType
 from typing import Any
 
 import mpmath as mp
@@ -402,12 +403,19 @@ class Truth:
 class Table:
     """Truth at fixed points, to at least 70 correct bits, by evaluation at growing precision.
 
-    With `limits`, a formula that is undefined at a point alone, as 0 / 0 is, has its limit there.
+    With `limits`, a formula that is undefined at a point alone, as 0 / 0 is, has its limit there; where a variable is
+    at one of its `ends`, the limit from the side that its domain is on.
     """
 
-    def __init__(self, points: Sequence[Environment], limits: bool = False) -> None:
+    def __init__(
+        self,
+        points: Sequence[Environment],
+        limits: bool = False,
+        ends: Mapping[Expr, Collection[float]] = MappingProxyType({}),
+    ) -> None:
         self.points = points
         self.limits = limits
+        self.ends = ends
         self._balls = Enclosed(points, _ENCLOSED)
         self._exacts: dict[tuple[tuple[int, ...], int], Exact] = {}
 
@@ -479,11 +487,16 @@ class Table:
             return []
         tables = [Exact([_aside(self.points[i], way) for i in indices], _PRECISIONS[-1]) for way in _WAYS]
         slopes = {s: tables[0].slope(formula, s) for s in symbols}
-        limits = map(_common_limit, zip(*(table(formula) for table in tables), strict=True))
+        columns = zip(*(table(formula) for table in tables), strict=True)
+        limits = [_common_limit(sides, self._is_at_end(k)) for k, sides in zip(indices, columns, strict=True)]
         return [
             None if limit is None else Truth(ball(limit), {s: _finite(column[k]) for s, column in slopes.items()})
             for k, limit in enumerate(limits)
         ]
+
+    def _is_at_end(self, index: int) -> bool:
+        point = self.points[index]
+        return any(point.get(s) in own for s, own in self.ends.items())
 
 
 _APART = mp.mpf(2) ** -400  # from a point at which a formula is undefined, in relation to its size: roots tend slowly
@@ -499,9 +512,10 @@ def _aside(point: Environment, way: Sequence[int]) -> Environment:
     return moved
 
 
-def _common_limit(sides: Sequence[Any]) -> Any:
-    """What all values are nearly, but for sides that are outside the formula's domain; None where they are not."""
-    sides = [side for side in sides if not mp.isnan(side)]
+def _common_limit(sides: Sequence[Any], at_end: bool = False) -> Any:
+    """What all values are nearly, at an end of a domain those that there are; None where they are not."""
+    if at_end:
+        sides = [side for side in sides if not mp.isnan(side)]
     if len(sides) < 2 or not all(map(mp.isfinite, sides)):
         return None
     with mp.workprec(120):

@@ -12,6 +12,7 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any
 
 import mpmath as mp
@@ -87,7 +88,8 @@ class Sample:
 
     With `limits`, where a formula is undefined at a point alone, its limit is its value. `large` are the tensors that
     have values beyond 1e18, as their domains say. Where variables are `computed`, as results of whole tensors, they
-    depend on each other, and values beyond 1e18 count as those of tensors that are.
+    depend on each other, and values beyond 1e18 count as those of tensors that are. `ends` are the closed ends of
+    their domains.
     """
 
     def __init__(
@@ -96,11 +98,13 @@ class Sample:
         limits: bool = False,
         large: Collection[Expr] = (),
         computed: bool = False,
+        ends: Mapping[Expr, Collection[float]] = MappingProxyType({}),
     ) -> None:
         self.points = points
         self.limits = limits
         self.large = large
         self.computed = computed
+        self.ends = ends
         self._tables: dict[Format, Table] = {}
         self._simulations: dict[tuple[Format, Format], Simulation] = {}
         self._far: dict[Format, Sequence[bool]] = {}
@@ -136,7 +140,7 @@ class Sample:
     def truth(self, target: Format) -> Table:
         """True values at the points of a format."""
         if target not in self._tables:
-            self._tables[target] = Table(self.points[target], self.limits)
+            self._tables[target] = Table(self.points[target], self.limits, self.ends)
         return self._tables[target]
 
     @cached_property

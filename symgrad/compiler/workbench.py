@@ -165,7 +165,9 @@ class Workbench:
                 s for s, own in self._ranges.items() if any(FAR < abs(e) < math.inf for e in (own.lower, own.upper))
             ]
             given = self._is_given(region)
-            samples[key] = Sample(self.points(region, steps[-1]), limits=given, large=large, computed=not given)
+            ends = {s: _closed_ends(self._range(s)) for s in region.tensors}
+            points = self.points(region, steps[-1])
+            samples[key] = Sample(points, limits=given, large=large, computed=not given, ends=ends)
         return samples[key]
 
     # ------------------------------------------------------------------------------------------ choosing
@@ -416,6 +418,10 @@ class Workbench:
                 if flat in self.slopes:
                     choices[name, leaf.name] = Slope(self.slopes[flat], {op: s for s, op in back.items()})
         return forms, choices
+
+
+def _closed_ends(domain: Interval) -> list[float]:
+    return [end for end in (domain.lower, domain.upper) if end in domain]
 
 
 def _of_shape(form: Expr, operand: Expr, lends_shape: bool) -> Expr:

@@ -229,20 +229,31 @@ def test_no_truth_where_it_is_infinite_or_undefined() -> None:
         (make("log1p", X**2) / X, {X: 0.0}, 0),
         (X / make("abs", X), {X: 0.0}, None),
         (X * Y / (X**2 + Y**2), {X: 0.0, Y: 0.0}, None),
-        (X * make("log", X), {X: 0.0}, 0),
-        (ex.power(X, ex.HALF) * make("log", X), {X: 0.0}, 0),
+        (X * make("log", X), {X: 0.0}, None),
         (make("log", X) / X, {X: 0.0}, None),
         (make("log", X), {X: -1.0}, None),
     ],
     ids=str,
 )
-def test_a_limit_is_what_all_sides_on_which_there_are_values_tend_to(root: Expr, point: Any, limit: Any) -> None:
+def test_a_limit_is_what_all_sides_tend_to(root: Expr, point: Any, limit: Any) -> None:
     assert Table([point])(root) == [None]
     (truth,) = Table([point], limits=True)(root, [X])
     assert (truth is None) == (limit is None)
     if truth is not None:
         assert abs(truth.value - limit) < mp.mpf(2) ** -50
         assert truth.slopes.keys() == {X}
+
+
+@pytest.mark.parametrize(
+    ("root", "limit"),
+    [(X * make("log", X), 0), (ex.power(X, ex.HALF) * make("log", X), 0), (make("log", X) / X, None)],
+    ids=str,
+)
+def test_a_limit_at_an_end_of_a_domain_is_what_the_formula_tends_to_inside(root: Expr, limit: Any) -> None:
+    (truth,) = Table([{X: 0.0}], limits=True, ends={X: [0.0]})(root, [X])
+    assert (truth is None) == (limit is None)
+    if truth is not None:
+        assert abs(truth.value - limit) < mp.mpf(2) ** -50
 
 
 def test_slopes_are_derivatives_in_size() -> None:
