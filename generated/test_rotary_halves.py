@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/field/rotary_halves.yaml
 # sha256: spec 3a1d4dcbd6f7dbde, code ba21e23558620950, text 24c1feda77e16885
-# files: rotary_halves.py test_rotary_halves.py _runtime.py
+# files: rotary_halves.py test_rotary_halves.py rotary_halves.cpp _kernels.h _kernels.py _runtime.py
 """rotary_halves against its formula.
 
 halves = chunk(x, 2, dim=-1)
