@@ -21,6 +21,7 @@ from symgrad.ir.traversal import topological
 _SEEDS = count(1)
 _STEPS = {f"h{k}": f"tanh({f'h{k - 1}' if k else 'x'} * w + v)" for k in range(16)}
 FINDS = {
+    "a total in a whole shape": Drawn(next(_SEEDS), "whole", "count_nonzero(x - x) * (w / w)"),
     "the sign of what is no number": Drawn(next(_SEEDS), "rows", "sum(where(asin(x) < 0, x, w))"),
     "a formula that is divided": Drawn(next(_SEEDS), "pointwise", "h15 * w", _STEPS),
     "a hyperparameter beside a mask": Drawn(next(_SEEDS), "pointwise", "where((x + 0.5 >= 0) & flag, x, w)"),

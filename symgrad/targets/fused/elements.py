@@ -197,6 +197,8 @@ class Elements:
         value = self._done[node.args[0]]
         if value.dims is not None:
             raise Unsupported("what follows a sum")
+        if value.total and extent(node) != SCALAR:
+            raise Unsupported("a sum over everything that is broadcast")
         self.lent |= {self.leaf(s) for s in shape_sources(node) if s.op == "sym" and not s.is_differential}
         return value if value.total else Value(value.expr)
 
