@@ -45,7 +45,7 @@ class Outcome:
 def outcome(drawn: Drawn, *, draft: bool = True, eager: bool = True, folder: Path | None = None) -> Outcome:
     """Inspect a draft of a formula, and where that differs the formula as it is compiled for users.
 
-    Without `eager` a draft differs where its passes do, but for one of whole tensors, of which few have passes: its body
+    Without `eager` a draft differs where its passes do, but for one of whole tensors, of which few have any: its body
     counts in dtypes for which float64 has digits to spare. In a `folder` a draft with passes is kept.
     """
     eager = eager or (drawn.kind == "whole" and dtype_of(drawn.seed) != torch.float64)
