@@ -8,9 +8,9 @@ interpreter runs what C++ would (`passes`). One in `--cpp` has its passes run in
 formulas are compiled together (`compiled`). Some run under vmap and under torch.compile with symbolic sizes (`modes`).
 
 Drawn are functions of every row, tensor operations along rows, of whole tensors and of labels, domains, values of
-hyperparameters, dtypes (at times two), strides, sizes around the lanes of a register and none, and each subset of
+hyperparameters, dtypes, strides, sizes around the lanes of a register and none, and each subset of
 tensors to differentiate. Not drawn are convolutions, pools, linear algebra, segments, random numbers, optional tensors,
-several outputs, branches by hyperparameters of text, and given gradients.
+several outputs, tensors of two dtypes, branches by hyperparameters of text, and given gradients.
 
 What differs is compiled as usual and compared again, with the passes in C++; what still differs is a find, and is made
 smaller (`shrink`). One formula of `--every` takes that way from the start. With `--passes` a draft of elements or rows

@@ -86,7 +86,9 @@ class _Pass:
         geometry = _Numbers(address)
         rank, inner = geometry.next(), geometry.next()
         sizes = [*(geometry.next() for _ in range(rank)), inner]
-        values: dict[Expr, Tensor] = {s: torch.tensor(n, dtype=torch.float64) for s, n in numbers.items()}
+        values: dict[Expr, Tensor] = {
+            s: torch.tensor(n, dtype=torch.bool if s.is_boolean else torch.float64) for s, n in numbers.items()
+        }
         work = torch.float64 if kernel.wide else self.compute
         values[PLACE] = torch.arange(inner).to(work).expand(sizes)
         kinds = (self.storage, kernel.operands), (self.compute, kernel.known), (torch.int64, kernel.whole)

@@ -24,8 +24,10 @@ def within_domains(root: Expr, domains: Mapping[Expr, Interval]) -> Expr:
     """
     mapped: dict[Expr, Expr] = {}
     for node in topological(root):
-        rebuilt = rebuild(node, (mapped[a] for a in node.args))
-        mapped[node] = _decided(rebuilt, domains)
+        args = [mapped[a] for a in node.args]
+        if node.op == "where" and args[0].is_static and not (node.args[0].is_static or args[0] in (TRUE, FALSE)):
+            args[0] = node.args[0]  # a choice of Python's would have the shape of one branch
+        mapped[node] = _decided(rebuild(node, args), domains)
     return mapped[root]
 
 

@@ -12,9 +12,9 @@ __all__ = ["positive", "same_sign"]
 
 Domains = Mapping[Expr, Interval]
 
-# Functions that are positive everywhere, and that have the sign of their argument.
+# Functions that are positive everywhere, and that are numbers and have the sign of their argument everywhere.
 _POSITIVE = frozenset({"exp", "sigmoid", "softplus", "cosh", "erfc", "erfcx"})
-_ODD = frozenset({"expm1", "log1p", "sinh", "tanh", "asinh", "atan", "atanh", "asin", "erf", "erfinv", "sign"})
+_ODD = frozenset({"expm1", "sinh", "tanh", "asinh", "atan", "erf", "sign"})
 _CONSTANTS = {"pi", "E", "EulerGamma", "GoldenRatio", "Catalan"}
 
 

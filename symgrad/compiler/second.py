@@ -75,6 +75,8 @@ def second_derivatives(
     `gradients` are the whole gradients by tensor, in terms of `tensors`, of the values in `saved` and of cotangents
     expanded to the shapes of their outputs; `outputs` the forms of all outputs that have a cotangent.
     """
+    if any(node.op == "boundary" for node in topological(*gradients.values())):
+        return Second(missing="a formula that is divided")
     names = {form: name for name, form in outputs.items() if form.op != "sym"}
     if any(s.value.op != "sym" and s.value not in names for s in saved):
         return Second(missing="a value that is kept")

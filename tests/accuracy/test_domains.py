@@ -10,10 +10,10 @@ import torch
 from symgrad.accuracy.domains import within_branches, within_domains
 from symgrad.ir import expr as ex
 from symgrad.ir.expr import FALSE, OO, TRUE, ZERO, Expr, make, symbol
-from symgrad.ir.truth import compare, where
+from symgrad.ir.truth import compare, logical, where
 from symgrad.spec.interval import Interval
 
-X, ALPHA, BETA, N = symbol("x"), symbol("alpha", "float"), symbol("beta", "float"), symbol("n", "int")
+X, Y, ALPHA, BETA, N = symbol("x"), symbol("y"), symbol("alpha", "float"), symbol("beta", "float"), symbol("n", "int")
 DOMAINS = {ALPHA: Interval(0.0, math.inf, True, True), BETA: Interval(0.0, math.inf, False, True)}
 
 
@@ -120,3 +120,11 @@ def test_a_choice_that_is_a_number_in_its_branch_is_that_number() -> None:
     assert within_branches(kept) is kept
     other = where(compare("gt", X, 1), 0, inner)
     assert within_branches(other) is other
+
+
+def test_a_choice_by_a_tensor_does_not_become_one_by_a_number() -> None:
+    flag = symbol("flag", "bool")
+    choice = where(logical("and", compare("ge", ALPHA * 2, 0), compare("gt", X, 0), flag), X, ALPHA)
+    domains = {**DOMAINS, X: Interval(0.0, math.inf, True, True)}
+    assert not within_domains(choice, domains).args[0].is_static
+    assert within_domains(where(compare("gt", X, 0), Y, ALPHA), domains) is Y

@@ -15,9 +15,15 @@ from benchmarks.search.compiled import compile_together
 from benchmarks.search.draw import Drawn
 from benchmarks.search.hold import differences
 from benchmarks.search.made import Made
+from symgrad.accuracy.machine import machine
+from symgrad.ir.traversal import topological
 
 _SEEDS = count(1)
+_STEPS = {f"h{k}": f"tanh({f'h{k - 1}' if k else 'x'} * w + v)" for k in range(16)}
 FINDS = {
+    "a total in a whole shape": Drawn(next(_SEEDS), "whole", "count_nonzero(x - x) * (w / w)"),
+    "the sign of what is no number": Drawn(next(_SEEDS), "rows", "sum(where(asin(x) < 0, x, w))"),
+    "a formula that is divided": Drawn(next(_SEEDS), "pointwise", "h15 * w", _STEPS),
     "a hyperparameter beside a mask": Drawn(next(_SEEDS), "pointwise", "where((x + 0.5 >= 0) & flag, x, w)"),
     "a long constant over a deviation": Drawn(next(_SEEDS), "rows", "std(selu(x), dim=-1)"),
     "a long constant over a number of elements": Drawn(next(_SEEDS), "rows", "mean(selu(x))"),
@@ -40,7 +46,10 @@ FINDS = {
     "a root of what is not read": Drawn(
         next(_SEEDS), "rows", "w * sum(where(x > 0, sqrt(x), 0), dim=-1, keepdim=True)"
     ),
-    "a second derivative that is 0 at a pole": Drawn(8, "pointwise", "asec(where(v > 0, w, x))"),
+    "a choice by a number of what has another shape than its cotangent": Drawn(
+        next(_SEEDS), "rows", "sum(where((x >= 0) & flag, v * w, w))", domain="(0, oo)"
+    ),
+    "a second derivative that is 0 at a pole": Drawn(8000, "pointwise", "asec(where(v > 0, w, x))"),
 }
 _DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
 
@@ -66,6 +75,18 @@ def test_passes_of_finds_stay_mended_in_cpp(dtype: torch.dtype, tmp_path: Path) 
     compile_together(drafts, dtype, narrow=False)
     for own in drafts:
         assert not list(differences(own, own.drawn.seed, (dtype,), eager=False)), own.drawn.formula
+
+
+def test_a_divided_formula_has_passes_of_as_many_operations_as_it_has(made: dict[str, Made]) -> None:
+    """Products that merge across what is computed once would compute it anew, in each step of the chain."""
+    found = made["a formula that is divided"]
+    assert any(node.op == "boundary" for node in topological(*found.operation.program.outputs.values()))
+    sizes = {
+        k.name: sum(map(bool, (n.args for n in topological(*machine([r.value for r in k.results])))))
+        for k in found.passes.kernels
+    }
+    assert sizes["forward"] < 4 * 16 + 8
+    assert sizes["backward"] < 16 * 16
 
 
 @pytest.mark.parametrize("what", ["a slice of a temporary", "one of a stack"])

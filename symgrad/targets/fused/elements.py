@@ -172,6 +172,11 @@ class Elements:
         return self.leaf(tensor, tuple(sorted(places)))
 
     # ------------------------------------------------------------------------------------------ operations
+    def _boundary(self, node: Expr) -> Value:
+        """What is computed once: held apart, for products and sums that merge would compute it anew in each."""
+        value = self._done[node.args[0]]
+        return replace(value, expr=make("held", value.expr)) if value.expr.op in ("add", "mul", "pow") else value
+
     def _unsqueeze(self, node: Expr) -> Value:
         value, dims = self._done[node.args[0]], node["dim"]
         if value.dropped and dims == (-1,):
@@ -192,6 +197,8 @@ class Elements:
         value = self._done[node.args[0]]
         if value.dims is not None:
             raise Unsupported("what follows a sum")
+        if value.total and extent(node) != SCALAR:
+            raise Unsupported("a sum over everything that is broadcast")
         self.lent |= {self.leaf(s) for s in shape_sources(node) if s.op == "sym" and not s.is_differential}
         return value if value.total else Value(value.expr)
 
@@ -296,6 +303,7 @@ class Elements:
 
 
 _RULES: dict[str, Callable[[Elements, Expr], Value]] = {
+    "boundary": Elements._boundary,
     "unsqueeze": Elements._unsqueeze,
     "expand": Elements._expand,
     "restore": Elements._restore,
