@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -18,6 +18,7 @@ from benchmarks.search.passes import interpret
 from symgrad.accuracy.candidates import Candidate, Choice
 from symgrad.accuracy.choose import directed
 from symgrad.accuracy.measure import Score
+from symgrad.accuracy.together import Member
 from symgrad.compiler import workbench
 from symgrad.compiler.compile import compile_operation
 from symgrad.compiler.operation import Operation, leaves
@@ -51,12 +52,17 @@ def _drafted(formula: Expr, *_: Any, **__: Any) -> Choice:
     return Choice(formula, candidate, (candidate,), steps)
 
 
+def _as_they_are(members: Sequence[Member], *_: Any) -> list[Choice]:
+    return [member.choice for member in members]
+
+
 @contextlib.contextmanager
 def _drafts() -> Iterator[None]:
     """Compile without what costs most and changes no result: measured forms, and derivatives written out in prose."""
     with contextlib.ExitStack() as changed:
         changed.enter_context(mock.patch.object(workbench, "choose", _drafted))
         changed.enter_context(mock.patch.object(workbench.Workbench, "_new_judge", lambda *_: _Trusting()))
+        changed.enter_context(mock.patch.object(workbench, "together", _as_they_are))
         changed.enter_context(mock.patch.object(docs, "derivatives_text", lambda _: ""))
         yield
 

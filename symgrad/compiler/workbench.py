@@ -285,12 +285,14 @@ class Workbench:
         if region not in choices:
             judge = self.judge(region)
             may_be_infinite = self._is_given(region)  # results of whole tensors may not
-            choices[region] = self._searched(judge, other, may_widen=self._may_widen, may_be_infinite=may_be_infinite)
+            choices[region] = self._searched(
+                region, judge, other, may_widen=self._may_widen, may_be_infinite=may_be_infinite
+            )
         return choices[region]
 
-    def _searched(self, judge: Judge, other: Expr | None, **how: bool) -> Choice:
+    def _searched(self, region: Expr, judge: Judge, other: Expr | None, **how: bool) -> Choice:
         """What a search for the best form finds, or found in an earlier run with as much to spend."""
-        region, effort, measured = judge.formula, self._memory.effort.share(), self._memory.measured
+        effort, measured = self._memory.effort.share(), self._memory.measured
         if measured is None:
             return choose(region, judge, self._within, effort=effort, other=other, **how)
         domains = [(s.digest.hex(), self._domains.get(s)) for s in sorted(region.symbols, key=lambda s: s.name)]

@@ -48,7 +48,7 @@ _DECLARING = {
     "outputs": "an output",
 }
 _MOST_OPTIONAL = 5
-_MOST_TENSORS = 128
+_MOST_TENSORS = 150
 _DOCUMENTATION = ("summary", "reference", "doc")
 
 

@@ -103,7 +103,7 @@ def test_build_compiles_what_modules_look_for(tmp_path, monkeypatch):
     out = str(tmp_path / "out")
     assert run(main, ["gen", str(tmp_path / "gate.yaml"), "--kernels", "-o", out]).exit_code == 0
     assert run(main, ["build", out, "--dtype", "float32"]).exit_code == 0
-    built = {re.split("_[0-9a-f]{24}_", p.name)[0] for p in (tmp_path / "cache").iterdir()}
+    built = {re.split("_[0-9a-f]{24}_", p.name)[0] for p in (tmp_path / "cache").glob("*.*")}
     parts = {"gate_float", "gate_float1"}  # without a compiler, second derivatives need theirs too
     wide = imported(tmp_path / "out" / "gate.py")._kernels.has_wide_vectors()
     assert built == parts | ({f"{part}_narrow" for part in parts} if wide else set())

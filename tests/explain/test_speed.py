@@ -30,8 +30,8 @@ def test_what_is_computed_again_is_told_with_the_option_that_keeps_it() -> None:
 
 
 def test_passes_are_not_recommended_where_there_are_none() -> None:
-    steps = ", ".join(f"h{k + 1}: 'tanh(h{k} * w + {k + 1}) + sin(h{k}) * w'" for k in range(3))
-    text = f"{{op: f, tensors: {{x: , w: }}, let: {{h0: x, {steps}}}, outputs: {{y: h3}}, options: {{kernels: none}}}}"
+    steps = ", ".join(f"h{k + 1}: 'tanh(h{k} * w + {k + 1}) + sin(h{k}) * w'" for k in range(6))
+    text = f"{{op: f, tensors: {{x: , w: }}, let: {{h0: x, {steps}}}, outputs: {{y: h6}}, options: {{kernels: none}}}}"
     operation = compiled_text(text).operation
     (advised,), (plain,) = (list(slow(operation, fuses=fuses)) for fuses in (True, False))
     assert advised == f"{plain}; `options: {{kernels: all}}` makes it one pass"

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from hashlib import sha256
 
 from symgrad.accuracy.cost import cost
 from symgrad.accuracy.machine import machine
+from symgrad.accuracy.widening import DOUBLE
 from symgrad.compiler.operation import Variant
 from symgrad.compiler.second import NOT_ASKED
-from symgrad.ir.expr import symbol
+from symgrad.ir.expr import Expr, symbol
 from symgrad.ir.traversal import topological
 from symgrad.lower.code import constant, source
 from symgrad.lower.conditionals import branches
@@ -53,7 +55,7 @@ def fused(layout: Layout, languages: Sequence[Language]) -> Fused:
     found: list[Kernel] = []
     for number, variant in enumerate(layout.variants, 1):
         suffix = "" if number == 1 else f"_{number}"
-        own = kernels(layout, variant, suffix, languages[0].can_spell)
+        own = kernels(layout, variant, suffix, partial(_can_be_spelled, languages))
         why = _idle(own) if layout.spec.options.kernels == "auto" and own.forward else ""
         if why:
             own = Kernels(None, None, tuple((method, why) for method in ("forward", "backward")))
@@ -77,6 +79,11 @@ def fused(layout: Layout, languages: Sequence[Language]) -> Fused:
     definitions = (binding.library(runners), binding.table())
     note = binding.note([name for _, name, _ in runners])
     return Fused(files, definitions, binding.choose(), note, binding.kept, shared, missing, tuple(found))
+
+
+def _can_be_spelled(languages: Sequence[Language], node: Expr) -> bool:
+    """Whether the first language has a node; all must have float64 for one derivative, which is given to all else."""
+    return all(language.can_spell(node) for language in (languages if node.op == DOUBLE else languages[:1]))
 
 
 def _idle(passes: Kernels) -> str:

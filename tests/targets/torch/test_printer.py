@@ -39,7 +39,7 @@ from symgrad.ir.expr import Expr, make
 from symgrad.ops.functions import FUNCTIONS
 from symgrad.targets.constants import constant_value
 from symgrad.targets.torch.printer import Printer
-from symgrad.targets.torch.runtime import _special
+from symgrad.targets.torch.runtime import _runtime, _special
 
 NAMES = {s: s.name for s in POINT}
 SETTINGS = settings(
@@ -51,7 +51,8 @@ def printed(root: Expr) -> tuple[str, dict[str, Any]]:
     """The source of a machine-level expression, and the scope it is evaluated in."""
     constants: dict[Expr, str] = {}
     text = Printer(NAMES, constants).text(machine([root])[0])
-    scope: dict[str, Any] = {"torch": torch, "math": math, "F": torch.nn.functional, "_special": _special}
+    scope: dict[str, Any] = {"torch": torch, "math": math, "F": torch.nn.functional}
+    scope |= {"rt": _runtime, "_special": _special}
     scope |= {s.name: torch.tensor([v], dtype=torch.float64) if s in TENSORS else v for s, v in POINT.items()}
     scope |= {name: constant_value(node) for node, name in constants.items()}
     return text, scope
