@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 
 from symgrad.accuracy.cost import cost
 from symgrad.accuracy.machine import machine
-from symgrad.accuracy.widening import DOUBLE
+from symgrad.accuracy.widening import DOUBLE, without_float64
 from symgrad.compiler.operation import Variant
 from symgrad.compiler.second import NOT_ASKED
-from symgrad.ir.expr import Expr, symbol
+from symgrad.ir.expr import symbol
 from symgrad.ir.traversal import topological
 from symgrad.lower.code import constant, source
 from symgrad.lower.conditionals import branches
@@ -55,7 +54,7 @@ def fused(layout: Layout, languages: Sequence[Language]) -> Fused:
     found: list[Kernel] = []
     for number, variant in enumerate(layout.variants, 1):
         suffix = "" if number == 1 else f"_{number}"
-        own = kernels(layout, variant, suffix, partial(_can_be_spelled, languages))
+        own = kernels(layout, variant, suffix, languages[0].can_spell)
         why = _idle(own) if layout.spec.options.kernels == "auto" and own.forward else ""
         if why:
             own = Kernels(None, None, tuple((method, why) for method in ("forward", "backward")))
@@ -65,7 +64,7 @@ def fused(layout: Layout, languages: Sequence[Language]) -> Fused:
     runners = []
     shared: dict[str, str] = {}
     for language in languages:
-        own_passes = [k for k in found if _is_written(k, language)]
+        own_passes = [_for(language, k) for k in found if _is_written(k, language)]
         if own_passes:
             name, text = f"{layout.spec.op}{language.suffix}", language.render(layout, own_passes)
             files[name] = text
@@ -79,11 +78,6 @@ def fused(layout: Layout, languages: Sequence[Language]) -> Fused:
     definitions = (binding.library(runners), binding.table())
     note = binding.note([name for _, name, _ in runners])
     return Fused(files, definitions, binding.choose(), note, binding.kept, shared, missing, tuple(found))
-
-
-def _can_be_spelled(languages: Sequence[Language], node: Expr) -> bool:
-    """Whether the first language has a node; all must have float64 for one derivative, which is given to all else."""
-    return all(language.can_spell(node) for language in (languages if node.op == DOUBLE else languages[:1]))
 
 
 def _idle(passes: Kernels) -> str:
@@ -130,8 +124,16 @@ _KINDS = {
 
 def _is_written(kernel: Kernel, language: Language) -> bool:
     """Whether a language has a pass and all of its functions."""
-    lowered = machine([r.value for r in kernel.results])
+    lowered = machine([r.value for r in _for(language, kernel).results])
     return language.has_parts >= kernel.has_parts and all(map(language.can_spell, topological(*lowered)))
+
+
+def _for(language: Language, kernel: Kernel) -> Kernel:
+    """A pass for a language: all of it in float64 where some of it is to be, and the language has only one type."""
+    doubles = [n for n in topological(*(r.value for r in kernel.results)) if n.op == DOUBLE]
+    if all(map(language.can_spell, doubles)):
+        return kernel
+    return replace(kernel, results=tuple(replace(r, value=without_float64(r.value)) for r in kernel.results), wide=True)
 
 
 class _Binding:

@@ -10,14 +10,14 @@ from typing import TypeVar
 
 from symgrad.accuracy.machine import machine
 from symgrad.accuracy.measure import ALLOWED
-from symgrad.accuracy.widening import DOUBLE, WIDEN, without_float64
+from symgrad.accuracy.widening import WIDEN
 from symgrad.compiler.operation import Variant
 from symgrad.compiler.verify import verified
 from symgrad.compiler.workbench import Workbench
 from symgrad.differentiate.symbols import cotangent, tangent
 from symgrad.ir import expr as ex
 from symgrad.ir.expr import Expr, make, symbol
-from symgrad.ir.traversal import operations, substitute, topological
+from symgrad.ir.traversal import substitute, topological
 from symgrad.ops.tensors.shapes import declared_shape, extent, shape_sources
 from symgrad.targets.fused import rows
 from symgrad.targets.fused.elements import Elements
@@ -346,8 +346,6 @@ class _Passes:
     ) -> Kernel:
         if len(results) > _MOST_RESULTS:
             raise Unsupported(f"more than {_MOST_RESULTS} results")
-        if any(DOUBLE in operations(r.value) for r in results) and not self.can_spell(make(DOUBLE, results[0].value)):
-            results, wide = [replace(r, value=without_float64(r.value)) for r in results], True
         forms = self.rational([r.value for r in results], wide)
         narrow = (
             narrowed(forms, self.layout)
