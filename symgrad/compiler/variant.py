@@ -13,7 +13,7 @@ from symgrad.compiler.operation import Variant
 from symgrad.compiler.override import Override, override
 from symgrad.compiler.second import NOT_ASKED, Second, second_derivatives, total_gradients
 from symgrad.compiler.verify import verified
-from symgrad.compiler.workbench import Memory, Slope, Workbench, isolate
+from symgrad.compiler.workbench import Memory, Slope, Workbench, isolate, of_shape
 from symgrad.differentiate.modes import is_tensor_op, jvp, vjp
 from symgrad.differentiate.symbols import cotangent, tangent
 from symgrad.ir.branches import Roots
@@ -41,7 +41,7 @@ def compile_variant(program: Program, memory: Memory, may_keep: bool, roots: Roo
     verified("parse", formulas.values())
     read = {name: bench.recognise(root) for name, root in formulas.items()}
     respelled = {name: bench.respelled(form) for name, (form, _) in read.items()}
-    recognised = {name: form for name, (form, _) in respelled.items()}
+    recognised = {name: of_shape(form, formulas[name]) for name, (form, _) in respelled.items()}
     verified("recognise", recognised.values())
     wanted = _differentiated(program, formulas)
     derived_of = [recognised[o.name] for o in spec.outputs if o.grad]

@@ -38,7 +38,7 @@ from symgrad.spec import Spec
 from symgrad.spec.interval import Interval
 from symgrad.spec.model import Hyperparameter
 
-__all__ = ["Memory", "Slope", "Workbench", "hyperparameter_values", "isolate"]
+__all__ = ["Memory", "Slope", "Workbench", "hyperparameter_values", "isolate", "of_shape"]
 
 _MODERATE = 25.0  # beyond this a guard in forward, which costs a pass, would be for what overflows alone
 _SIZES = [64, 1, 7, 1000]  # of dimensions, at which forms are measured
@@ -401,7 +401,7 @@ class Workbench:
             if node in self._forward:
                 mapped[node] = node
             else:
-                operands = [_of_shape(visit(a), a, k in shape_only(node)) for k, a in enumerate(node.args)]
+                operands = [of_shape(visit(a), a, k in shape_only(node)) for k, a in enumerate(node.args)]
                 mapped[node] = rebuild(node, [substitute(a, mapped) for a in operands])
 
     def pointwise_slopes(
@@ -426,7 +426,7 @@ def _closed_ends(domain: Interval) -> list[float]:
     return [end for end in (domain.lower, domain.upper) if end in domain]
 
 
-def _of_shape(form: Expr, operand: Expr, lends_shape: bool) -> Expr:
+def of_shape(form: Expr, operand: Expr, lends_shape: bool = False) -> Expr:
     """The form of an operand with the shape of the operand, of which tensors may have dropped out."""
     if form is operand or covers(shape_sources(form), shape_sources(operand)):
         return form

@@ -191,3 +191,16 @@ def test_a_finished_derivative_has_harmless_dead_branches() -> None:
 def test_a_size_needs_no_guard_in_a_dead_branch() -> None:
     item = compiled_text("{op: f, tensors: {a: {shape: [N, D]}}, outputs: {y: 'mean(relu(1 - sum(a, dim=-1)))'}}")
     assert "-grad_y / N, 0)" in item.text  # which is shown as mathematics
+
+
+def test_what_a_domain_makes_a_number_of_still_lends_its_shape() -> None:
+    """`sign(x)` is -1 for negative x, and has a gradient of the norm to sum for each of its elements."""
+    module = symgrad.load("""
+op: signed_norm
+tensors: {x: {shape: [B, N], domain: "(-oo, 0)"}, v: {shape: [N]}}
+outputs: {y: "sign(x) * norm(v, dim=-1, keepdim=True)"}
+""")
+    x, v = -torch.ones(3, 2), torch.tensor([3.0, 4.0], requires_grad=True)
+    module.signed_norm(x, v).sum().backward()
+    assert v.grad is not None
+    assert torch.allclose(v.grad, -6 * v.detach() / 5)
