@@ -132,7 +132,7 @@ class Workbench:
         return sample_points(tensors, {**scalars, **conditions}, most, powers=self._raises, ratios=ratios)
 
     def _is_given(self, region: Expr) -> bool:
-        """Whether the variables of a region are tensors themselves, whose domains are known."""
+        """Whether it is known where the variables of a region are: tensors, and results that lie in an interval."""
         return all(s in self._ranges or s.get("within") for s in region.tensors)
 
     @cached_property
@@ -211,7 +211,6 @@ class Workbench:
     def settle(self, root: Expr) -> Expr:
         """A formula of forward with every region in its chosen form, whose dead branches are harmless to who
         differentiates it, as compilers do, at moderate arguments."""
-        self._by_region(root, self._derive)
         settled = self._settled(root)
         self._forward.update(n for n in topological(settled) if is_tensor_op(n) and not n.is_differential)
         return settled
@@ -314,11 +313,10 @@ class Workbench:
             self._by_region(root, self._derive)
         for root in differentiated:
             vjp({root: cotangent("y")}, tensors, self.slope_form)
+        if self._program.spec.options.packed:
+            return  # backward is to read what is packed, however else a value may be written
         operations = dict.fromkeys(op for back in self._stand_ins.values() for op in back.values())
-        known = {
-            op: make("sym", name=f"_{op.op}:{k}", kind=_kind(op), of=op.op, within=interval(op))
-            for k, op in enumerate(operations)
-        }
+        known = {op: _stand_in(op, f"_{op.op}:{k}") for k, op in enumerate(operations)}
         chosen = [(found, flat, found[flat]) for found in (self.values, self.slopes) for flat in found]
         members = [
             Member(
@@ -330,8 +328,6 @@ class Workbench:
             )
             for found, flat, choice in chosen
         ]
-        if self._program.spec.options.packed:
-            return  # backward is to read what is packed, however else a value may be written
         agreed = together(members, Worth(self._program.spec.options.fused))
         for (found, flat, _), choice in zip(chosen, agreed, strict=True):
             found[flat] = choice
@@ -364,10 +360,9 @@ class Workbench:
         one = dict.fromkeys((s for s in flat.tensors if s.is_differential or is_number(back.get(s, s))), 1.0)
         moderate = [{**p, **one} for p in points]
         infinite = {s for s, operation in back.items() if may_be_infinite(operation)}
-        return substitute(guard(flat, moderate, infinite), back)
-        floats = {s: self._ranges.get(s, ALL_REALS) for s in sorted(flat.tensors, key=lambda s: s.name)}
-        floats = {s: own for s, own in floats.items() if s["kind"] == "tensor" and s not in one}
-        return substitute(guard(flat, [*moderate, *at_round_numbers(moderate, floats)]), back)
+        own = (s for s in flat.tensors if s["kind"] == "tensor" and s not in one)
+        floats = {s: self._range(s) for s in sorted(own, key=lambda s: s.name)}
+        return substitute(guard(flat, [*moderate, *at_round_numbers(moderate, floats)], infinite), back)
 
     def _settle_operations(self, root: Expr) -> Expr:
         """Operands of tensor operations of forward in their chosen forms, so that forward's values are shared."""
@@ -438,15 +433,14 @@ def isolate(region: Expr) -> tuple[Expr, dict[Expr, Expr]]:
     operations = [leaf for leaf in region_leaves(region) if is_tensor_op(leaf)]
     if not operations:
         return region, {}
-    symbols = {
-        op: make("sym", name=f"_{op.op}{i}", kind=_kind(op), of=op.op, within=interval(op))
-        for i, op in enumerate(operations)
-    }
+    symbols = {op: _stand_in(op, f"_{op.op}{i}") for i, op in enumerate(operations)}
     return substitute(region, symbols), {s: op for op, s in symbols.items()}
 
 
-def _kind(operation: Expr) -> str:
-    return "int" if operation.op == "count" else "tensor"
+def _stand_in(operation: Expr, name: str) -> Expr:
+    """The symbol for the result of a tensor operation: of the same kind, and within the same interval."""
+    kind = "int" if operation.op == "count" else "tensor"
+    return make("sym", name=name, kind=kind, of=operation.op, within=interval(operation))
 
 
 def hyperparameter_values(spec: Spec, hyperparameter: Hyperparameter) -> list[Any]:

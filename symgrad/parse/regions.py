@@ -29,10 +29,7 @@ _PIECE = 16  # operations of a part of one that is not
 _LEAST = 4  # operations that a boundary is worth
 _EXCESS = 2.5  # times the operations of autograd, beyond which derivatives are accumulated at every shared value
 _WORTH = 24  # operations more than autograd's that are worth it
-_FEW, _FEW_TENSORS = (
-    16,
-    4,
-)  # operations and tensors of a formula whose forms are searched as a whole, and so are simpler
+_FEW, _FEW_TENSORS = 16, 4  # operations and tensors of a formula that is searched as a whole
 
 
 def multiplies(outputs: Iterable[Expr], tensors: Collection[Expr]) -> bool:
