@@ -75,8 +75,7 @@ class TwoResultsFunction(Function):
         if needs_x and grad_radius is not None:
             grad_x = rt.accumulate(ctx, 0, grad_x, grad_radius * x / radius)
         if grad_angle is not None:
-            equal = radius == 0
-            chosen = torch.where(equal, 1, torch.hypot(x, torch.where(equal, 1, y)))
+            chosen = torch.where(radius == 0, 1, radius)
         if needs_x and grad_angle is not None:
             grad_x = rt.accumulate(ctx, 0, grad_x, -(grad_angle * y / chosen / chosen))
         if needs_y and grad_radius is not None:
@@ -95,8 +94,7 @@ class TwoResultsFunction(Function):
             length = torch.hypot(x, y)
             if tangent_x is not None:
                 tangent_radius += tangent_x * x / length
-            equal = length == 0
-            chosen = torch.where(equal, 1, torch.hypot(x, torch.where(equal, 1, y)))
+            chosen = torch.where(length == 0, 1, length)
             if tangent_x is not None:
                 tangent_angle += -(tangent_x * y / chosen / chosen)
             if tangent_y is not None:
