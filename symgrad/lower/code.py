@@ -31,6 +31,7 @@ __all__ = [
     "name",
     "names_in",
     "source",
+    "starred",
     "subscript",
     "tuple_of",
     "words",
@@ -201,6 +202,11 @@ def tuple_of(items: Sequence[Code | str]) -> Code:
 def subscript(value: Code, items: Sequence[Code]) -> Code:
     """`value[items]`, of expressions and slices."""
     return ast.Subscript(value, items[0] if len(items) == 1 else tuple_of(items), ast.Load())
+
+
+def starred(values: Code) -> Code:
+    """`*values` among arguments."""
+    return ast.Starred(values, ast.Load())
 
 
 def arguments(names: Sequence[str]) -> ast.arguments:

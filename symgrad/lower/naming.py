@@ -64,10 +64,31 @@ _WORDS: Mapping[str, str] = {
     "round": "rounded",
     "T": "transposed",
     "mT": "transposed",
+    "amax": "largest",
+    "amin": "smallest",
+    "cat": "joined",
+    "stack": "stacked",
+    "pad": "padded",
+    "slice_back": "padded",
+    "reshape": "reshaped",
+    "gather": "picked",
+    "take_along": "picked",
+    "index_select": "picked",
+    "put_along": "placed",
+    "scan": "scanned",
+    "scan_back": "scanned",
+    "matmul_left": "pulled",
+    "matmul_right": "pulled",
+    "threshold_backward": "chosen",
+    "sigmoid_backward": "product",
+    "tanh_backward": "product",
 }
 # Words that say how a value was made and not what it is: they are no part of another name.
 _VAGUE = frozenset(
-    ["total", "product", "ratio", "diff", "chosen", "neg", "spread", "column", "square", "cube", "root", "matmul"]
+    [
+        *("total", "product", "ratio", "diff", "chosen", "neg", "spread", "column", "square", "cube", "root", "matmul"),
+        *("joined", "stacked", "padded", "reshaped", "picked", "placed", "scanned", "pulled", "head", "tail", "part"),
+    ]
 )
 _COMPARED = {"gt": "above", "ge": "at_least", "lt": "below", "le": "at_most", "eq": "equal", "ne": "unequal"}
 
@@ -119,6 +140,13 @@ def describe(node: Expr, names: Mapping[Expr, str], depth: int = 2) -> str:
         return _power(node, names)
     if node.op == "unsqueeze":
         return _unsqueezed(node, names)
+    if node.op == "slice":
+        return _joint(node.args[0], _SLICES.get((node["start"] in (None, 0), node["stop"] is None), "part"), names)
+    if node.op == "squeeze" and node.args[0].op == "slice" and node["dim"] == (node.args[0]["dim"],):
+        place = node.args[0]["start"]
+        return _joint(node.args[0].args[0], "last" if place < 0 else str(place), names, "element")
+    if node.op == "squeeze":
+        return describe(node.args[0], names, depth)
     word = _WORDS.get(node.op, node.op)
     factors = [a.args[0] if a.op in ("T", "mT") else a for a in node.args]
     if node.op in ("mul", "matmul") and all(_is_short(a, names) for a in factors):
@@ -151,8 +179,16 @@ def _compared(node: Expr) -> str:
 
 
 def _unsqueezed(node: Expr, names: Mapping[Expr, str]) -> str:
-    word = "column" if node["dim"] == (-1,) else "spread"
-    return f"{describe(node.args[0], names, 1)}_{word}" if _is_short(node.args[0], names) else word
+    return _joint(node.args[0], "column" if node["dim"] == (-1,) else "spread", names)
+
+
+_SLICES = {(True, False): "head", (False, True): "tail"}
+"""Words for slices, by whether they reach from the first element, and to the last."""
+
+
+def _joint(value: Expr, word: str, names: Mapping[Expr, str], alone: str = "") -> str:
+    """A word after the name of what it is said of, or alone where that is long."""
+    return f"{describe(value, names, 1)}_{word}" if _is_short(value, names) else alone or word
 
 
 def _power(node: Expr, names: Mapping[Expr, str]) -> str:

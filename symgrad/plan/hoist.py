@@ -11,9 +11,10 @@ from collections.abc import Iterator, Sequence
 from symgrad.accuracy.cost import is_product
 from symgrad.analysis.integers import is_whole_tensor
 from symgrad.analysis.sizes import elements
+from symgrad.differentiate.modes import region_leaves
 from symgrad.ir import expr as ex
 from symgrad.ir.expr import Expr, make
-from symgrad.ir.traversal import rebuild, topological
+from symgrad.ir.traversal import PerNode, rebuild, substitute, topological
 from symgrad.ops.tensors import TENSOR_OPS, is_number, shape_only
 from symgrad.ops.tensors.extent import SCALAR, positions
 from symgrad.ops.tensors.joins import rejoined
@@ -27,9 +28,10 @@ def hoisted(root: Expr) -> Expr:
     order = topological(root)
     normalised = {n for n in order if n.op == "softmax"}
     for node in order:
-        result = rebuild(node, [mapped[a] for a in node.args])
+        operands = [mapped[a] for a in node.args]
+        result = rebuild(node, [_as_small(a) for a in operands] if node.op in TENSOR_OPS else operands)
         mapped[node] = _simplified(result) if result.is_differential else _by_its_name(result, normalised)
-    return mapped[root]
+    return _as_small(mapped[root])
 
 
 def _by_its_name(node: Expr, normalised: set[Expr]) -> Expr:
@@ -240,6 +242,26 @@ def _counted(node: Expr) -> frozenset[str]:
 
 
 # ------------------------------------------------------------------------------------------------ expansions
+def _as_small(root: Expr) -> Expr:
+    """A whole pointwise region of a derivative, in which nothing is expanded to a shape that the region has anyway."""
+    if not root.is_differential or root.op in TENSOR_OPS or _branches(root):
+        return root
+    leaves = region_leaves(root)
+    for spread in (leaf for leaf in leaves if leaf.op == "expand"):
+        smaller = substitute(root, {**{leaf: leaf for leaf in leaves}, spread: spread.args[0]})
+        if same_shape(shape_sources(smaller), root):
+            root = smaller
+    return root
+
+
+@PerNode
+def _branches(node: Expr) -> bool:
+    """Whether there is a choice of Python in a pointwise region."""
+    if node.op in TENSOR_OPS:
+        return False
+    return (node.op == "where" and node.args[0].is_static) or any(map(_branches, node.args))
+
+
 def _without_expansions(node: Expr) -> Expr:
     """A pointwise operation on values that are not expanded to a shape that another operand has anyway."""
     spread = [a for a in node.args if a.op == "expand"]

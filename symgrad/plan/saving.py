@@ -367,7 +367,7 @@ def _intermediates(outputs: Iterable[Expr], gradients: Sequence[Expr], kept: fro
     """Float values that forward computes and the gradients need, the dearest first."""
     forward = [n for n in topological(*outputs) if n.args and not n.is_static and not n.is_boolean]
     needed = read_by(gradients, kept)
-    shared = [n for n in forward if n in needed and n not in kept and cost(n) >= _WORTH_KEEPING]
+    shared = [n for n in forward if n in needed and n not in kept and _carries_data(n) and cost(n) >= _WORTH_KEEPING]
     shared.sort(key=lambda n: -cost(n))
     return shared[:_MOST_EXTRAS]
 

@@ -52,6 +52,11 @@ def test_fresh_names_differ() -> None:
         (make("unsqueeze", X, dim=(-1,)), "x_column"),
         (make("unsqueeze", X, dim=(-1, -2)), "x_spread"),
         (make("exp", make("add", X, make("sin", Y))), "exp"),
+        (make("slice", X, dim=-1, start=0, stop=2, step=1), "x_head"),
+        (make("slice", X, dim=-1, start=2, stop=None, step=1), "x_tail"),
+        (make("slice", make("add", X, Y), dim=-1, start=2, stop=3, step=1), "part"),
+        (make("squeeze", make("slice", X, dim=-1, start=1, stop=2, step=1), dim=(-1,)), "x_1"),
+        (make("squeeze", make("slice", X, dim=-1, start=-1, stop=None, step=1), dim=(-1,)), "x_last"),
     ],
 )
 def test_a_value_is_called_what_it_is(node: ex.Expr, name: str) -> None:

@@ -82,6 +82,14 @@ def test_a_number_is_not_expanded_for_a_sum_with_what_has_the_shape() -> None:
     assert hoisted(spread / make("count", matrix, dim=-1) + matrix) is number / make("count", matrix, dim=-1) + matrix
 
 
+def test_a_number_is_not_expanded_where_another_part_of_the_derivative_has_the_shape() -> None:
+    x, grad = symbol("x"), symbol("grad_y", "cotangent")
+    inner = grad * make("expand", ex.ONE, make("exp", x)) + make("sin", x)
+    assert hoisted(make("tanh", x) * inner) == make("tanh", x) * (grad + make("sin", x))
+    alone = grad * make("expand", ex.ONE, make("exp", x))
+    assert hoisted(alone) == alone, "nothing else has the shape"
+
+
 def test_signs_that_cancel_are_not_computed() -> None:
     a, b, c = (symbol(n, "tensor", ("N", "H")) for n in "abc")
     assert hoisted(-c * WHOLE * (-a - b)) is c * WHOLE * (a + b)

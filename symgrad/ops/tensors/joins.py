@@ -311,7 +311,7 @@ def pad(x: Expr, pad: Any, mode: str = "constant", value: Expr = ZERO) -> Expr:
         if value is ZERO or value is None:
             return make("pad", x, pad=pad)
         inside = make("pad", expand(ONE, x), pad=pad)
-        return where(compare("eq", inside, ZERO), value, make("pad", x, pad=pad))
+        return make("pad", x, pad=pad) + where(compare("eq", inside, ZERO), value, ZERO)  # a term of no derivative
     if any(isinstance(n, Expr) for n in pad):
         raise ValueError(f"the numbers of pad are whole numbers in the mode {mode!r}")
     if mode not in ("circular", "reflect", "replicate"):

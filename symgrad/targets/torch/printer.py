@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from fractions import Fraction
+from itertools import permutations
 
 from symgrad.analysis.integers import is_integer, is_whole_tensor
-from symgrad.ir.expr import COMPARISONS, ONE, OO, ZERO, Expr
+from symgrad.ir.expr import COMPARISONS, ONE, OO, ZERO, Expr, make
+from symgrad.ir.pattern import match, wild
 from symgrad.ir.traversal import topological
+from symgrad.ir.truth import compare
 from symgrad.lower.code import Code, binary, chained, code, keyword
 from symgrad.ops.functions import BY_AUTOGRAD, FUNCTIONS
 from symgrad.ops.tensors import TENSOR_OPS, is_number
@@ -16,7 +19,7 @@ from symgrad.targets.arithmetic import Arithmetic, has_size
 from symgrad.targets.exactness import is_exact, is_power_of_two
 from symgrad.targets.torch.dtypes import lender
 from symgrad.targets.torch.fusions import SPELLING
-from symgrad.targets.torch.operations import print_operation
+from symgrad.targets.torch.operations import attribute, print_operation
 
 INFIX = Arithmetic.infix
 
@@ -89,6 +92,11 @@ class Printer(Arithmetic):
         return self(value if len(named) != 1 else named[0])
 
     def _infix(self, node: Expr) -> Code:
+        bordered = _bordered(node, self.names.keys())
+        if bordered is not None:
+            padded, number = bordered
+            value = keyword("value", self(number))
+            return code("F.pad({0}, {1}, {2})", self(padded.args[0]), attribute(self, padded["pad"]), [value])
         left, right = node.args
         if node.op == "mul" and _is_name(left) and _is_name(right):
             left, right = sorted(node.args, key=lambda a: a.order)
@@ -205,6 +213,25 @@ class Printer(Arithmetic):
         if node.op == "log" and has_size(node):
             return code("rt.log_of_size({0})", self(node.args[0]))
         return super()._function(node)
+
+
+def _bordered(total: Expr, names: Collection[Expr]) -> tuple[Expr, Expr] | None:
+    """The padding and the number, where a sum is a tensor padded with zeros and a border of one number beside it."""
+    if total.op != "add":
+        return None
+    for padded, border in permutations(total.args):
+        if padded.op != "pad" or padded in names or border in names or is_whole_tensor(padded):
+            continue
+        for found in match(_BORDER, border, {}):
+            ones, number = found[_ones], found[_number]
+            alike = ones.op == "pad" and ones["pad"] == padded["pad"] and ones not in names and is_number(number)
+            if alike and ones.args[0].op == "expand" and ones.args[0].args[0] is ONE:
+                return padded, number
+    return None
+
+
+_ones, _number = wild("ones"), wild("number")
+_BORDER = make("where", compare("eq", _ones, ZERO), _number, ZERO)
 
 
 def _mixes(product: Expr) -> bool:

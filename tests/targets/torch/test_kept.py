@@ -80,3 +80,21 @@ def test_second_derivatives_and_half_precision_compute_again_what_was_kept(given
     wanted = [t for t in small if t is not None]
     own = torch.autograd.grad(item.function(*small, normal).sum(), wanted, materialize_grads=True)
     assert all(g.dtype == torch.bfloat16 and g.isfinite().all() for g in own)
+
+
+RECOMPUTED = """
+op: dice
+tensors: {x: {shape: [N, D]}, w: {shape: [N, D], grad: false}}
+let: {p: sigmoid(x)}
+outputs: {y: 1 - 2 * sum(p * w) / (sum(p**2) + sum(w**2))}
+"""
+
+
+def test_what_residuals_and_gradients_are_computed_from_is_computed_once_where_backward_is_differentiated() -> None:
+    item = compiled_text(RECOMPUTED)
+    x = torch.randn(3, 4, dtype=torch.float64, requires_grad=True)
+    y = item.function(x, torch.rand(3, 4, dtype=torch.float64))
+    with Counting() as counting:
+        torch.autograd.grad(y, x, create_graph=True)
+    assert counting.calls[torch.ops.aten.sum.default] > 1, "it recomputes its residuals"
+    assert counting.calls[torch.ops.aten.sigmoid.default] == 2, "of x and of -x"

@@ -286,3 +286,9 @@ outputs: {y: "tanh(abs(x - t))**g * abs(x - t)"}
         d = (x - t).abs()
         (wanted,) = torch.autograd.grad((torch.tanh(d) ** g * d).sum(), x)
         assert torch.allclose(found, wanted)
+
+
+def test_padding_with_a_number_is_one_operation_in_all_methods() -> None:
+    text = compiled_text("op: f\ntensors: {x: {shape: [N]}}\noutputs: {y: 'sin(pad(x, [1, 2], value=3))'}").text
+    assert text.count("F.pad(x, (1, 2), value=3)") == 3
+    assert "torch.where" not in text, "the border has no derivative"

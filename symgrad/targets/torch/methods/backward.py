@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from symgrad.accuracy.machine import machine
+from symgrad.accuracy.machine import machine, machine_form
 from symgrad.compiler.operation import Variant
 from symgrad.differentiate.symbols import cotangent
 from symgrad.ir.expr import Expr
@@ -15,8 +15,9 @@ from symgrad.lower.growth import divisors
 from symgrad.lower.program import Assign, If, Program, Return, Statement, With, given, missing, reads, returned
 from symgrad.lower.python import lines
 from symgrad.lower.schedule import Case, Scope, Target, statements
-from symgrad.plan.saving import Saved
-from symgrad.targets.torch.methods.common import Common, known_name, needs, only_read
+from symgrad.ops.tensors import data_arguments
+from symgrad.plan.saving import Saved, read_by
+from symgrad.targets.torch.methods.common import Common, known_name, needs
 
 
 class Backward(Common):
@@ -57,7 +58,8 @@ class Backward(Common):
             if set(needed) < set(layout.differentiable):
                 scope.partly[saved.value] = frozenset(map(needs, needed))
         floats = [known_name(scope, s.value) for s in kept if not s.value.is_boolean]
-        program = [*self._widened([*dict.fromkeys([*self._float_names(variant, scope), *floats, *cotangents])])]
+        names = [*dict.fromkeys([*self._float_names(variant, scope), *floats, *cotangents])]
+        program = [*self._needed_anyway(scope, kept, variant)]
         program += self._recomputed(scope, kept, variant)
         program += self._materialised(variant)
         wanted = self._wanted_tensors(variant)
@@ -71,7 +73,33 @@ class Backward(Common):
         certain = len(wanted) == len(layout.differentiable)
         program += statements(targets, scope, layout.printing_derivatives, fused=True, certain=certain)
         program.append(self._return(variant))
-        return _direct(only_read(unpacked, tuple(program)))
+        return _direct(self._widened(unpacked, names, tuple(program)))
+
+    def _needed_anyway(self, scope: Scope, kept: Sequence[Saved], variant: Variant) -> Program:
+        """What all gradients read and intermediates are computed from: it stands once, before these."""
+        if not kept:
+            return ()
+        forms = [g for t in self._wanted_tensors(variant) for g in variant.gradients_of(t)]
+        base, values = [s.value for s in variant.plan.base], [s.value for s in kept]
+        lowered = machine([*base, *values, *forms])
+        given, own = frozenset(lowered[: len(base)]), lowered[len(base) : len(base) + len(values)]
+        below = read_by(own, given)
+        at_hand = given.union(own)
+        above = [read_by([form], at_hand) for form in lowered[len(base) + len(values) :]]
+        common = {n for n in below.intersection(*above) if n.args and not n.is_static and not n.is_differential}
+        common -= at_hand
+        users = below.union(*above) - common
+        ends = {n for user in users for n in data_arguments(user)} & common
+        ends = {n for n in ends if not (n.op in ("T", "mT") and n.args[0] in ends | given)}
+        there = replace(scope, known={v: known for v, known in scope.known.items() if v not in values})
+        lets = {machine_form(value): name for value, name in scope.lets.items()}
+        called, targets = {**lets, **there.known}, list[Target]()
+        for value in sorted(ends, key=lambda n: n.order):
+            called[value] = local = scope.names.for_value(value, called, lets)
+            targets.append(Target(local, value))
+        program = statements(targets, there, self.layout.printing_derivatives, fused=True)
+        scope.known.update((t.value, t.name) for t in targets)
+        return program
 
     def _recomputed(self, scope: Scope, kept: Sequence[Saved], variant: Variant) -> Program:
         """The intermediates that are not there, computed again: those for the same gradients in one step."""

@@ -13,7 +13,7 @@ from symgrad.compiler.operation import Body, Variant, leaves
 from symgrad.ir import expr as ex
 from symgrad.ir.branches import absent
 from symgrad.ir.expr import Expr
-from symgrad.lower.code import Code, code, constant, keyword, tuple_of
+from symgrad.lower.code import Code, code, constant, keyword, starred, tuple_of
 from symgrad.lower.conditionals import branches
 from symgrad.lower.program import Assign, Condition, Program, Return, reads, returned, unpacking, wanted
 from symgrad.lower.schedule import Scope
@@ -184,15 +184,24 @@ class Common:
         whole = () if self.layout.wide_slopes else ("int_tensor",)
         return [known_name(scope, v) for v in values if v.get("kind") not in ("bool_tensor", *whole)]
 
-    def _widened(self, names: Sequence[str]) -> Program:
-        """Widen what a derivative is computed from, as far as it needs that."""
+    def _widened(self, unpacked: Program, names: Sequence[str], body: Program) -> Program:
+        """A body, before it the unpacking of saved values and the widening of those with `names`, as far as derivatives
+        need it; both at once where all are widened."""
+        names = [name for name in names if name not in self.layout.places.values()]
+        match unpacked:
+            case [Assign(tuple() as saved, source)] if tuple(names[: len(saved)]) == saved:
+                at_once = self._widening_of(names, [starred(source), *names[len(saved) :]])
+                if at_once:
+                    return (*at_once, *body)
+        return only_read(unpacked, (*self._widening_of(names, names), *body))
+
+    def _widening_of(self, names: Sequence[str], values: Sequence[Code | str]) -> Program:
         layout = self.layout
-        names = [name for name in names if name not in layout.places.values()]
         if not names:
             return ()
         if layout.mixes and not layout.wide_slopes:
-            return alike(names, "float32" if layout.widens_slopes else "bool")
-        return widening(names, "_", layout.wide_slopes) if layout.widens_slopes else ()
+            return alike(names, "float32" if layout.widens_slopes else "bool", values)
+        return widening(names, "_", layout.wide_slopes, values=values) if layout.widens_slopes else ()
 
     def _is_pointwise(self, variant: Variant) -> bool:
         """Whether the only gradient has its input's shape by itself."""
@@ -223,21 +232,26 @@ def known_name(scope: Scope, value: Expr) -> str:
     return name
 
 
-def widening(names: Sequence[str], dtype: str, wide: bool, groups: Iterable[Collection[str]] = ()) -> Program:
-    """Widen tensors to float64 if `wide`, else to what they promote to, float32 at least; `dtype` is what to round to,
-    or None if they are as they should be. Where the tensors of one of the `groups` are integers, floats are made of
-    them.
+def widening(
+    names: Sequence[str],
+    dtype: str,
+    wide: bool,
+    groups: Iterable[Collection[str]] = (),
+    values: Sequence[Code | str] | None = None,
+) -> Program:
+    """Widen `values` (those of the names), to float64 if `wide`, else to what they promote to, float32 at least;
+    `dtype` is what to round to, or None if they are as they should be. Where the tensors of one of the `groups` are
+    integers, floats are made of them.
     """
     made = tuple(tuple(k for k, name in enumerate(names) if name in group) for group in groups)
     options = [keyword("floats", constant(made))] if made else []
-    call = code("rt.widen_to_double({0}, {1})" if wide else "rt.widen({0}, {1})", names, options)
-    return (Assign((*names, dtype), call),)
+    template = "rt.widen_to_double({0}, {1})" if wide else "rt.widen({0}, {1})"
+    return (Assign((*names, dtype), code(template, names if values is None else values, options)),)
 
 
-def alike(names: Sequence[str], least: str) -> Program:
-    """Give tensors one dtype, no narrower than `least`."""
-    value = code(f"rt.alike(torch.{least}, {{0}})", names)
-    return (Assign(tuple(names), value),) if len(names) > 1 else ()
+def alike(names: Sequence[str], least: str, values: Sequence[Code | str]) -> Program:
+    """Give values, those of the names, one dtype, no narrower than `least`."""
+    return (Assign(tuple(names), code(f"rt.alike(torch.{least}, {{0}})", values)),) if len(names) > 1 else ()
 
 
 def only_read(unpacked: Program, program: Program) -> Program:

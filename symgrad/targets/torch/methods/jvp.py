@@ -15,7 +15,7 @@ from symgrad.ir.traversal import topological
 from symgrad.lower.code import Code, code, constant
 from symgrad.lower.program import Assign, Augment, Do, If, Program, Statement, With, given, missing, reads, returned
 from symgrad.lower.schedule import Target, statements
-from symgrad.targets.torch.methods.common import Common, only_read
+from symgrad.targets.torch.methods.common import Common
 
 
 class Jvp(Common):
@@ -55,7 +55,7 @@ class Jvp(Common):
         scope.shared = self._in_all_variants(layout.operation.derivative_body, lambda v: list(v.tangents.values()))
         name = f"tangent_{tensor}"
         unpacked = self._unpack(variant, scope, "saved", with_kept=False)
-        program = (*self._widened([*self._float_names(variant, scope), name]), *self._refusals(variant))
+        names = [*self._float_names(variant, scope), name]
         scope.shapes[tangent(tensor)] = code("{0}.shape", name)  # it is there
         own = "rt.tangent(ctx, {0}.clone())" if value.op == "sym" else "rt.tangent(ctx, {0})"  # a new tensor
 
@@ -63,7 +63,8 @@ class Jvp(Common):
             return self._once(self._results([code(own, value)]))
 
         target = Target(name, value, (), result)
-        return only_read(unpacked, (*program, *statements([target], scope, layout.printing_derivatives, fused=True)))
+        program = statements([target], scope, layout.printing_derivatives, fused=True)
+        return self._widened(unpacked, names, (*self._refusals(variant), *program))
 
     def _refusals(self, variant: Variant) -> Program:
         """Forward mode has no meaning for a gradient rule that is not linear in the cotangent."""
@@ -80,12 +81,9 @@ class Jvp(Common):
         scope = self._scope()
         scope.shared = self._in_all_variants(layout.operation.derivative_body, lambda v: list(v.tangents.values()))
         unpacked = self._unpack(variant, scope, "saved", with_kept=False)
-        program = list[Statement]()
         names = self._float_names(variant, scope)
-        if names:
-            if any(is_tensor_op(n) for v in variant.tangents.values() for n in topological(released(v))):
-                names += [f"tangent_{t}" for t in layout.differentiable]  # products want equal dtypes
-            program += self._widened(names)
+        if names and any(is_tensor_op(n) for v in variant.tangents.values() for n in topological(released(v))):
+            names += [f"tangent_{t}" for t in layout.differentiable]  # products want equal dtypes
         results, targets, start = list[Code | str | None](), list[tuple[int, Target]](), list[Statement]()
         for k, output in enumerate(layout.spec.outputs):
             terms = self._tangent_terms(output.name, variant)
@@ -111,7 +109,7 @@ class Jvp(Common):
         targets.sort(key=itemgetter(0))
         certain = len({place for place, _ in targets}) == len(layout.differentiable)
         sums = statements([t for _, t in targets], scope, layout.printing_derivatives, fused=True, certain=certain)
-        return only_read(unpacked, (*program, *refusals, *start, *sums, self._once(self._results(results))))
+        return self._widened(unpacked, names, (*refusals, *start, *sums, self._once(self._results(results))))
 
     def _tangent_terms(self, output: str, variant: Variant) -> list[tuple[str, Expr]]:
         terms = []
