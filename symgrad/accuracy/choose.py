@@ -29,6 +29,7 @@ from symgrad.ir import truth
 from symgrad.ir.expr import Expr
 from symgrad.ir.traversal import substitute, topological, transform
 from symgrad.rules import ALTERNATIVES, CANCELLED, CHEAPER, KINKS, RECOGNISE, STABILISE
+from symgrad.rules.constants import under_one_root
 
 __all__ = ["RESPELLED", "choose", "directed", "recognise"]
 
@@ -142,6 +143,7 @@ class _Search:
             chosen = pick()
         if may_be_infinite and _operands(chosen.form) <= _LARGEST:
             chosen = self.with_limits(chosen)
+        chosen = self.under_one_root(chosen)
         return Choice(self.formula, chosen, self.shown(chosen), self.origin[chosen.form], self.cheap(chosen))
 
     def cheap(self, chosen: Candidate) -> tuple[tuple[Expr, tuple[Step, ...]], ...]:
@@ -177,6 +179,14 @@ class _Search:
         scores = self.judge.score(form, FLOAT32, wide=chosen.wide), self.judge.score(form, FLOAT64)
         own = price(form) * (WIDE if chosen.wide else 1)
         return Candidate(form, *scores, own, chosen.wide, self.precision.far_worth)
+
+    def under_one_root(self, chosen: Candidate) -> Candidate:
+        """The candidate as it is written: what it computes is the same."""
+        form = under_one_root(chosen.form)
+        if form is not chosen.form:
+            step = Step("merged-roots", chosen.form, form, "one constant")
+            self.origin[form] = (*self.origin[chosen.form], step)
+        return replace(chosen, form=form)
 
     @property
     def best(self) -> Candidate:

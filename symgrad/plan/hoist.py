@@ -114,8 +114,9 @@ def _without_factors(node: Expr) -> Expr:
         return ex.ZERO
     if node.op == "sum" and _is_put(operand, node):
         return _sum_of_put(operand, node)
-    if operand.op == "add" and node.op == "sum":
-        return _without_terms(node)
+    if operand.op == "add":
+        simpler = _of_simpler_sum(node)
+        return simpler if simpler is not node or node.op == "mean" else _without_terms(node)
     if operand.op != "mul":
         return node
     outside = [f for f in operand.args if _is_constant(f, node)]
@@ -125,6 +126,27 @@ def _without_factors(node: Expr) -> Expr:
     if TENSOR_OPS[node.op].floats and is_whole_tensor(inside):
         return node
     return ex.mul(*outside, _simplified(make(node.op, inside, **dict(node.attrs))))
+
+
+def _of_simpler_sum(node: Expr) -> Expr:
+    """c * sum(a - b) for sum(c * a - c * b), and sum(a) for sum(a + c * (b - mean(b))), where c is a number, or has one
+    element along what is summed."""
+    (operand,) = node.args
+    vanishing = [t for t in operand.args if _vanishes(ex.split_coefficient(t)[1], node)]
+    left = ex.add(*(t for t in operand.args if t not in vanishing))
+    if vanishing and not left.is_static and same_shape(shape_sources(left), operand):
+        return _simplified(make(node.op, left, **dict(node.attrs)))
+    factors = {abs(ex.split_coefficient(t)[0]) for t in operand.args}
+    inside = ex.add(*(ex.mul(1 / min(factors), t) for t in operand.args))
+    if len(factors) > 1 or factors == {1} or inside.op != "add" or (TENSOR_OPS[node.op].floats and is_whole_tensor(inside)):
+        return node
+    return ex.mul(*factors, _simplified(make(node.op, inside, **dict(node.attrs))))
+
+
+def _vanishes(term: Expr, over: Expr) -> bool:
+    """Whether the sum of a term is zero: of what is centred, times what has one element along what is summed."""
+    inside = [f for f in (term.args if term.op == "mul" else (term,)) if not _is_constant(f, over)]
+    return len(inside) == 1 and _is_centred(inside[0], make(over.op, inside[0], **dict(over.attrs)))
 
 
 def _without_terms(node: Expr) -> Expr:

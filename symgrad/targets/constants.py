@@ -15,7 +15,7 @@ from symgrad.targets.exactness import is_decimal
 __all__ = ["constant_name", "constant_value", "number", "rational"]
 
 _EXACT = 10**15  # integers below it are written with all their digits
-_LONGEST = 24  # characters of a name that spells the constant
+_LONGEST = 28  # characters of a name that spells the constant
 
 
 def rational(value: Fraction) -> str:
@@ -44,8 +44,9 @@ def constant_value(node: Expr) -> float | None:
 
 
 def constant_name(node: Expr, taken: Collection[str]) -> str:
-    """A name that spells the constant: `_SQRT_2_PI` for sqrt(2 / pi)."""
-    words = "".join(c if c.isalnum() else " " for c in formula(node).replace("**", " pow ")).split()
+    """A name that spells the constant: `_SQRT_2_OVER_PI` for sqrt(2 / pi)."""
+    spelled = formula(node).replace("**", " pow ").replace("/", " over ")
+    words = "".join(c if c.isalnum() else " " for c in spelled).split()
     name = "_" + "_".join(words).upper()
     if len(name) > _LONGEST or not name.isidentifier():
         name = "_CONSTANT"

@@ -63,6 +63,18 @@ def test_what_is_constant_leaves_a_sum() -> None:
     assert hoisted(summed(mean + inside)) is COLUMN + summed(inside)
 
 
+def test_a_number_leaves_the_mean_of_a_sum_and_what_is_centred_leaves_it_altogether() -> None:
+    x = symbol("x", "tensor", ("N", "H"))
+    centred, grad = x - make("mean", x, dim=-1, keepdim=True), symbol("grad_y", "cotangent", ("N", "H"))
+
+    def mean(value: Expr) -> Expr:
+        return make("mean", value, dim=-1, keepdim=True)
+
+    assert hoisted(mean(2 * centred * grad - 2 * x * grad)) == 2 * mean(centred * grad - x * grad)
+    assert hoisted(mean(2 * centred * grad - 2 * centred * mean(grad))) == 2 * mean(centred * grad)
+    assert hoisted(mean(2 * x * grad - 3 * centred * grad)) == mean(2 * x * grad - 3 * centred * grad)
+
+
 def test_of_no_elements_a_mean_has_gradient_zero_in_what_they_share() -> None:
     body = "op: loss\ntensors: {x: {shape: [N, H]}, w: {shape: [H]}}\noutputs: {y: 'mean((x * w)**2)'}\n"
     w = torch.ones(3, requires_grad=True)

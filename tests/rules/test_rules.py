@@ -16,7 +16,7 @@ from symgrad.ir.pattern import is_wild
 from symgrad.ir.traversal import substitute, topological
 from symgrad.rules import ALL_RULES, Rule, Transformation
 from symgrad.rules.algebra import exp_of_log_normal, larger_exp_difference
-from symgrad.rules.constants import merged_roots
+from symgrad.rules.constants import merged_roots, under_one_root
 from symgrad.rules.mixtures import log_of_exponentials, log_of_logistic_interval
 from symgrad.rules.output_reuse import OUTPUT_REUSE, Reuse
 from symgrad.rules.products import GATHERED, log_of_varying_power, logarithms_apart
@@ -288,3 +288,10 @@ def test_the_probability_of_a_logistic_interval_has_a_logarithm_where_it_underfl
     assert any(n.op == "expm1" and X not in n.symbols for n in topological(found)), "the width is what is left"
     assert log_of_logistic_interval(log(sigmoid(X) + sigmoid(Y))) is None
     assert log_of_logistic_interval(log(sigmoid(X) - sigmoid(Y) / 2)) is None
+
+
+def test_roots_of_constants_are_one_above_and_one_below_the_fraction_line() -> None:
+    x = symbol("x")
+    assert under_one_root(x / ex.sqrt(ex.num(2)) / ex.sqrt(ex.PI)) == x / ex.sqrt(2 * ex.PI)
+    above = x * ex.sqrt(ex.num(2)) * ex.sqrt(ex.E) / ex.sqrt(ex.PI)
+    assert under_one_root(above) == x * ex.sqrt(2 * ex.E) / ex.sqrt(ex.PI)

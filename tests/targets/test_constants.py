@@ -35,8 +35,9 @@ def test_a_rational_is_a_quotient_only_where_its_decimals_never_end() -> None:
 
 def test_a_constant_is_named_by_its_formula_and_never_twice_alike() -> None:
     root = ex.sqrt(2 / ex.PI)
-    assert constant_name(root, []) == "_SQRT_2_PI"
-    assert constant_name(root, ["_SQRT_2_PI"]) == "_SQRT_2_PI_2"
+    assert constant_name(ex.sqrt(2 * ex.PI), []) == "_SQRT_2_PI"
+    assert constant_name(root, []) == "_SQRT_2_OVER_PI"
+    assert constant_name(root, ["_SQRT_2_OVER_PI"]) == "_SQRT_2_OVER_PI_2"
     assert (
         constant_name(make("exp", ex.sqrt(ex.PI) + ex.sqrt(ex.E) + ex.num(Fraction(1, 7)) + ex.PI), []) == "_CONSTANT"
     )

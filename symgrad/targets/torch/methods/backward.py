@@ -211,7 +211,7 @@ def _direct(program: Program) -> Program:
     return program
 
 
-_LONGEST = 90  # characters of a value and of its return, which then needs no name
+_LONGEST = 99  # characters of a value and of its return, which then needs no name
 
 
 def _without_outer_sum(gradient: Expr) -> Expr:
