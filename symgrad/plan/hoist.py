@@ -138,7 +138,8 @@ def _of_simpler_sum(node: Expr) -> Expr:
         return _simplified(make(node.op, left, **dict(node.attrs)))
     factors = {abs(ex.split_coefficient(t)[0]) for t in operand.args}
     inside = ex.add(*(ex.mul(1 / min(factors), t) for t in operand.args))
-    if len(factors) > 1 or factors == {1} or inside.op != "add" or (TENSOR_OPS[node.op].floats and is_whole_tensor(inside)):
+    floats = TENSOR_OPS[node.op].floats and is_whole_tensor(inside)
+    if len(factors) > 1 or factors == {1} or inside.op != "add" or floats:
         return node
     return ex.mul(*factors, _simplified(make(node.op, inside, **dict(node.attrs))))
 

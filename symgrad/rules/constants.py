@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from fractions import Fraction
 
 from symgrad.ir import expr as ex
@@ -13,43 +12,36 @@ from symgrad.rules.rule import Transformation
 
 def merged_roots(product: Expr) -> Expr | None:
     """Roots of positive constants as one: ``sqrt(2) * sqrt(pi) * x`` is ``sqrt(2*pi) * x``."""
-    roots: dict[Fraction, list[Expr]] = {}
-    others: list[Expr] = []
-    for factor, base, n in _roots(product):
-        if base is None:
-            others.append(factor)
-        else:
-            roots.setdefault(abs(n), []).append(base if n > 0 else 1 / base)
-    if all(len(bases) == 1 for bases in roots.values()):
-        return None
-    return mul(*others, *(power(mul(*bases), n) for n, bases in roots.items()))
+    return _merged(product, below=False)
 
 
 def under_one_root(form: Expr) -> Expr:
-    """A form with roots of constants as one, above and below the fraction line: `x / sqrt(2*pi)`. It computes what it
-    did before."""
+    """A form with roots of constants as one, which divides where all do: `x / sqrt(2*pi)`. It computes what it did."""
 
     def visit(node: Expr) -> Expr:
-        if node.op != "mul":
-            return node
-        roots: dict[Fraction, list[Expr]] = {}
-        others = list[Expr]()
-        for factor, base, n in _roots(node):
-            (others if base is None else roots.setdefault(n, [])).append(factor if base is None else base)
-        return mul(*others, *(power(mul(*bases), n) for n, bases in roots.items()))
+        return node if node.op != "mul" else _merged(node, below=True) or node
 
     return transform(form, visit)
 
 
-def _roots(product: Expr) -> Iterator[tuple[Expr, Expr | None, Fraction]]:
-    """The factors of a product, each with the constant of which it is a root, if it is one, and with its power."""
+def _merged(product: Expr, below: bool) -> Expr | None:
+    """A product with roots as one, `below` the fraction line where all of them are; None where they are so already."""
+    roots: dict[Fraction, list[tuple[Expr, bool]]] = {}
+    others: list[Expr] = []
     for factor in product.args:
         base, exponent = split_power(factor)
         n = exponent.number
         if n is None or n.denominator == 1 or not _is_positive_constant(base):
-            yield factor, None, Fraction(1)
+            others.append(factor)
         else:
-            yield factor, base, n
+            roots.setdefault(abs(n), []).append((base, n < 0))
+    if all(len(bases) == 1 for bases in roots.values()):
+        return None
+    for n, bases in roots.items():
+        divides = below and all(under for _, under in bases)
+        whole = mul(*(1 / base if under and not divides else base for base, under in bases))
+        others.append(power(whole, -n if divides else n))
+    return mul(*others)
 
 
 def _is_positive_constant(value: Expr) -> bool:

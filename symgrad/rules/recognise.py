@@ -46,6 +46,8 @@ _INVERSES = {
 RECOGNISE_RULES = (
     Rule("log-exp", log(exp(a)), a, "the pair cancels"),
     *(Rule(f"{g}-{h}", f(g, f(h, a)), a, "the pair cancels") for g, h in _INVERSES.items()),
+    Rule("ndtri", f("erfinv", a - 1), sqrt(HALF) * f("ndtri", HALF * a), "a - 1 cancels at 1", domain=(0.1, 1.9)),
+    Rule("ndtri-minus", f("erfinv", 1 - a), -sqrt(HALF) * f("ndtri", HALF * a), "1 - a cancels", domain=(0.1, 1.9)),
     Rule("ndtri-ndtr", f("ndtri", HALF * f("erfc", a)), -sqrt(2) * a, "the pair cancels"),
     Rule("exp-log", exp(log(a)), a, "the pair cancels", domain=POSITIVE),
     Rule("softplus", log(1 + exp(a)), softplus(a), "exp overflows"),

@@ -290,8 +290,8 @@ def test_the_probability_of_a_logistic_interval_has_a_logarithm_where_it_underfl
     assert log_of_logistic_interval(log(sigmoid(X) - sigmoid(Y) / 2)) is None
 
 
-def test_roots_of_constants_are_one_above_and_one_below_the_fraction_line() -> None:
+def test_roots_of_constants_are_one_which_divides_where_all_did() -> None:
     x = symbol("x")
     assert under_one_root(x / ex.sqrt(ex.num(2)) / ex.sqrt(ex.PI)) == x / ex.sqrt(2 * ex.PI)
-    above = x * ex.sqrt(ex.num(2)) * ex.sqrt(ex.E) / ex.sqrt(ex.PI)
-    assert under_one_root(above) == x * ex.sqrt(2 * ex.E) / ex.sqrt(ex.PI)
+    assert under_one_root(x * ex.sqrt(2 * ex.PI) / ex.sqrt(ex.num(2))) == x * ex.sqrt(ex.PI)
+    assert under_one_root(x / ex.sqrt(ex.num(2))) == x / ex.sqrt(ex.num(2))
