@@ -25,6 +25,7 @@ _FUNCTIONS = {
     **dict.fromkeys(("broadcast_to", "expand", "expand_as"), BY_NAME),
     "argsort": "write sort(x, dim=...).indices",
     "linear": "write x @ w.T + b",
+    "pairwise_distance": "write norm(a - b, dim=-1)",
     "normalize": "write x / norm(x, dim=..., keepdim=True)",
     **dict.fromkeys(("linspace", "scan"), "formulas are of the tensors that are given"),
     **dict.fromkeys(("addmm", "baddbmm", "addmv", "addbmm"), "write c + a @ b"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any
 
 from symgrad.ir.expr import ONE, ZERO, Expr, make, num, power, symbol
@@ -14,6 +15,7 @@ from symgrad.ops.tensors.shapes import covers, shape_sources
 from symgrad.ops.tensors.shaping import count, expand, restore, unsqueeze
 from symgrad.spec.interval import Interval
 
+_EPS = num(Fraction(1, 10**8))
 KEEPDIM = Attribute("keepdim", "bool", False)
 DIMS = (Attribute("dim", "dims"), KEEPDIM)
 
@@ -138,6 +140,12 @@ def _cdist(a: Expr, b: Expr, p: Any = 2) -> Expr:
     return _norm(unsqueeze(a, -2) - unsqueeze(b, -3), p, -1)
 
 
+def _cosine_similarity(a: Expr, b: Expr, dim: Any = 1, eps: Expr = _EPS) -> Expr:
+    """torch's: no norm is less than `eps`."""
+    one, other = (make("maximum", _norm(v, 2, dim), eps) for v in (a, b))
+    return total(a * b, dim, keepdim=False) / (one * other)
+
+
 def _logsumexp_slope(node: Expr) -> Expr:
     return make("exp", node.args[0] - restore(node, node))
 
@@ -224,6 +232,13 @@ ROWS = (
         floats=True,
         saves="xy",
         definition=_norm,
+    ),
+    TensorOp(
+        "cosine_similarity",
+        operands=("x1", "x2"),
+        attributes=(Attribute("dim", "dim", 1), Attribute("eps", "number", _EPS)),
+        floats=True,
+        definition=_cosine_similarity,
     ),
     TensorOp("cdist", operands=("x1", "x2"), attributes=(Attribute("p", "order", 2),), floats=True, definition=_cdist),
 )

@@ -309,3 +309,14 @@ def test_gradients_of_vectors_in_products_are_accumulated_wide() -> None:
     cotangent = torch.tensor([1000.0, -1000.0]).half().repeat(256)
     (found,) = torch.autograd.grad(item.function(x, v), v, cotangent)
     torch.testing.assert_close(found, torch.zeros_like(v))
+
+
+@pytest.mark.parametrize("how", ["", ", dim=0", ", dim=-1, eps=0.5"])
+def test_cosines_are_torchs(how: str) -> None:
+    torch.manual_seed(0)
+
+    def like(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        options = {"": {}, ", dim=0": {"dim": 0}, ", dim=-1, eps=0.5": {"dim": -1, "eps": 0.5}}[how]
+        return torch.cosine_similarity(x, w, **options)
+
+    check(f"cosine_similarity(x, w{how})", {"x": rand(3, 4), "w": rand(3, 4)}, like=like)
