@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from symgrad.ir.expr import FALSE, TRUE, Expr, Scalar, as_expr, make
+from symgrad.ir.expr import FALSE, TRUE, ZERO, Expr, Scalar, as_expr, make, split_coefficient
 
 NEGATED = {"lt": "ge", "ge": "lt", "gt": "le", "le": "gt", "eq": "ne", "ne": "eq"}
 MIRRORED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le", "eq": "eq", "ne": "ne"}
@@ -14,7 +14,7 @@ MIRRORED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le", "eq": "eq", "ne": "n
 def compare(op: str, left: Scalar, right: Scalar) -> Expr:
     """A comparison, decided where both sides are rational or text constants, or the same whatever they are.
 
-    What depends on no tensor comes second.
+    What depends on no tensor comes second, and a multiple of a value is compared with zero as the value is.
     """
     left, right = as_expr(left), as_expr(right)
     if left.op == right.op and left.op in ("num", "text"):
@@ -22,8 +22,9 @@ def compare(op: str, left: Scalar, right: Scalar) -> Expr:
     if left is right and (op in ("lt", "gt") or not _may_be_nan(left)):
         return TRUE if op in ("le", "ge", "eq") else FALSE
     if (left.op == "num" and right.op != "num") or (left.is_static and not right.is_static):
-        return make(MIRRORED[op], right, left)
-    return make(op, left, right)
+        return compare(MIRRORED[op], right, left)
+    factor, rest = split_coefficient(left) if right is ZERO and left.op == "mul" else (1, left)
+    return make(MIRRORED[op] if factor < 0 else op, rest, right)
 
 
 def _may_be_nan(value: Expr) -> bool:

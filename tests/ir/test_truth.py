@@ -67,3 +67,11 @@ def test_logical_operations_mean_what_python_means(op: str) -> None:
 
 def value_at(root: Expr, x: float) -> bool:
     return bool(exact([root], {X: x}, 60)[0])
+
+
+def test_a_multiple_is_compared_with_zero_as_the_value_is() -> None:
+    x = symbol("x")
+    assert truth.compare("eq", -x, 0) == truth.compare("eq", x, 0)
+    assert truth.compare("gt", -2 * x, 0) == truth.compare("lt", 0, -x) == truth.compare("lt", x, 0)
+    assert truth.compare("ge", x / 2, 0) == truth.compare("ge", x, 0)
+    assert truth.compare("gt", -x, 1) != truth.compare("lt", x, 1)
