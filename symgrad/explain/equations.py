@@ -59,10 +59,18 @@ def _rows(variant: Variant, program: Program) -> list[tuple[str, Expr, str]]:
             continue
         gradients = {o: g for (o, t), g in variant.gradients.items() if t == name}
         if all((o, name) in variant.partials and _is_pointwise(variant.formulas[o], own) for o in gradients):
-            rows += [(f"d{o}/d{name}", variant.partials[o, name], "") for o in gradients]
+            rows += [(f"d{o}/d{name}", *_partial(variant, (o, name))) for o in gradients]
         else:
             rows.append((f"grad_{name}", ex.add(*gradients.values()), ""))
     return rows
+
+
+def _partial(variant: Variant, key: tuple[str, str]) -> tuple[Expr, str]:
+    """A partial derivative and a note; as the formula gives it where coefficients of an approximation would hide it."""
+    choice = variant.slope_choices.get(key)
+    if choice is None or all(step.rule != "approximation" for step in choice.steps):
+        return variant.partials[key], ""
+    return substitute(choice.formula, variant.stand_ins.get(key, {})), "  (a rational approximation where it cancels)"
 
 
 def _is_pointwise(value: Expr, own: Expr) -> bool:

@@ -142,6 +142,9 @@ def describe(node: Expr, names: Mapping[Expr, str], depth: int = 2) -> str:
         return _unsqueezed(node, names)
     if node.op == "slice":
         return _joint(node.args[0], _SLICES.get((node["start"] in (None, 0), node["stop"] is None), "part"), names)
+    if node.op == "chunk":
+        word = _SLICES.get((node["index"] == 0, node["index"] == node["chunks"] - 1), str(node["index"]))
+        return _joint(node.args[0], word, names, "part" if word.isdigit() else "")
     if node.op == "squeeze" and node.args[0].op == "slice" and node["dim"] == (node.args[0]["dim"],):
         place = node.args[0]["start"]
         return _joint(node.args[0].args[0], "last" if place < 0 else str(place), names, "element")

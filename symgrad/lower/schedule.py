@@ -137,7 +137,7 @@ class _Schedule:
                 yield frozenset(target.cases) or None, target.written(value)
             elif node in self.together and node not in done:
                 done.update(self.together[node])
-                assert isinstance(value, ast.Attribute)  # a result by its name, of all of them
+                assert isinstance(value, ast.Attribute | ast.Subscript)  # a result by its name or place, of all of them
                 yield self._cases(node), Assign(tuple(map(self._name, self.together[node])), value.value)
             elif node not in done:
                 yield self._cases(node), Assign(self._name(node), value)

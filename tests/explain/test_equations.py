@@ -36,6 +36,13 @@ def test_what_crosses_a_reduction_is_no_partial_derivative() -> None:
     torch.testing.assert_close(found, true)
 
 
+def test_an_approximation_is_told_and_not_shown() -> None:
+    rows = shown(compiled_text(text("tensors: {x: }\noutputs: {y: 'where(x == 0, 1, sin(x) / x)'}")))
+    assert "approximation" in rows["dy/dx"]
+    assert "cos(x)" in rows["dy/dx"]
+    assert len(rows["dy/dx"]) < 120, "no coefficients"
+
+
 def test_long_parts_that_are_repeated_get_letters() -> None:
     item = compiled_text(text("tensors: {x: , u: }\noutputs: {y: u * x * tanh(softplus(x))}"))
     rows = shown(item)

@@ -199,7 +199,10 @@ def is_whole_size(node: Expr) -> bool:
 
 
 def results(node: Expr) -> tuple[Expr, ...]:
-    """All results of the operation that a node is a named result of, in torch's order; () for other nodes."""
+    """All results of the operation that a node is a named result of, in torch's order, or one of its equal parts; ()
+    for other nodes."""
+    if node.op in TENSOR_OPS and TENSOR_OPS[node.op].view and node.get("chunks") is not None:
+        return tuple(make(node.op, *node.args, **{**dict(node.attrs), "index": k}) for k in range(node["chunks"]))
     name, _, _ = node.op.rpartition("_")
     row = TENSOR_OPS.get(name)
     operations = [operation for _, operation in row.fields] if row is not None else []
