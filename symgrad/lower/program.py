@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any, TypeAlias
 
-from symgrad.lower.code import Code, code, constant, name, names_in, tuple_of
+from symgrad.lower.code import Code, code, constant, name, names_in, starred, tuple_of
 
 __all__ = [
     "Assign",
@@ -235,9 +235,20 @@ def reads(program: Iterable[Statement]) -> frozenset[str]:
 
 
 def returned(items: Sequence[Code | str | None]) -> Return:
-    """The return of one value, or of several."""
-    values = [constant(None) if i is None else name(i) if isinstance(i, str) else i for i in items]
+    """The return of one value, or of several; many None at the end stand as one list."""
+    trailing = len(items) - next((k + 1 for k in reversed(range(len(items))) if items[k] is not None), 0)
+    if _MOST_NONE < trailing < len(items):
+        absent = starred(code("[None] * {0}", trailing))
+        return Return(tuple_of([*map(_item, items[: len(items) - trailing]), absent]))
+    values = list(map(_item, items))
     return Return(values[0] if len(values) == 1 else tuple_of(values))
+
+
+_MOST_NONE = 4
+
+
+def _item(item: Code | str | None) -> Code:
+    return constant(None) if item is None else name(item) if isinstance(item, str) else item
 
 
 def unpacking(names: Sequence[str], value: Code, read: frozenset[str]) -> Assign:

@@ -19,7 +19,7 @@ from symgrad.lower.growth import with_bounded_divisors
 from symgrad.lower.naming import Names
 from symgrad.lower.program import Assign, Condition, If, Program, Statement, given
 from symgrad.ops.functions import FUNCTIONS
-from symgrad.ops.tensors import data_arguments, results
+from symgrad.ops.tensors import TENSOR_OPS, data_arguments, results, shape_only
 from symgrad.ops.tensors.extent import extent
 from symgrad.plan.fusion import fuse
 
@@ -300,7 +300,7 @@ def choose_temporaries(roots: Sequence[Expr], order: Sequence[Expr], named: Mapp
     """Values that are used more than once, and parts that keep a statement readable."""
     uses: dict[Expr, int] = {}
     for node in order:
-        for argument in () if _counts_declared(node) else node.args:
+        for argument in _used(node):
             uses[argument] = uses.get(argument, 0) + 1
     for root in roots:
         uses[root] = uses.get(root, 0) + 1
@@ -318,11 +318,21 @@ def choose_temporaries(roots: Sequence[Expr], order: Sequence[Expr], named: Mapp
     return chosen
 
 
-def _counts_declared(node: Expr) -> bool:
-    """Whether a node is a number of elements along declared dimensions: other values have these too."""
-    dim = node["dim"] if node.op == "count" else None
-    dims, places = extent(node.args[0]).dims if node.args else (), dim if isinstance(dim, tuple) else (dim,)
-    return all(isinstance(p, int) and -len(dims) <= p < 0 and isinstance(dims[p], str) for p in places)
+def _used(node: Expr) -> tuple[Expr, ...]:
+    """The arguments that a node needs a name of: not those of which declared dimensions tell all that it reads."""
+    if node.op == "count":
+        dim, dims = node["dim"], extent(node.args[0]).dims if node.args else ()
+        places = dim if isinstance(dim, tuple) else (dim,)
+        told = all(isinstance(p, int) and -len(dims) <= p < 0 and isinstance(dims[p], str) for p in places)
+        return () if told else node.args
+    skip = [k for k in shape_only(node) if _is_declared(node.args[k])] if node.op in TENSOR_OPS else ()
+    return tuple(a for k, a in enumerate(node.args) if k not in skip)
+
+
+def _is_declared(value: Expr) -> bool:
+    """Whether all dimensions of a value have sizes that are numbers, names or sums of such."""
+    of = extent(value)
+    return of.exact and all(not isinstance(d, tuple) or d[0] == "linear" for d in of.dims)
 
 
 def _lends_its_dtype(node: Expr, named: Mapping[Expr, object]) -> Expr | None:
