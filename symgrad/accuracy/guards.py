@@ -14,7 +14,7 @@ from symgrad.ir.expr import Expr
 from symgrad.ir.traversal import rebuild, topological
 from symgrad.ir.truth import where
 from symgrad.ops.functions import FUNCTIONS
-from symgrad.ops.tensors import TENSOR_OPS
+from symgrad.ops.tensors import TENSOR_OPS, interval
 
 
 def guard(root: Expr, points: Sequence[Environment], infinite: Collection[Expr] = ()) -> Expr:
@@ -22,11 +22,12 @@ def guard(root: Expr, points: Sequence[Environment], infinite: Collection[Expr] 
 
     `where` alone hides a dead branch from the value, but the derivative of the result would multiply its 0 by inf.
     What is infinite on purpose, as a masked score, is 0 in a dead branch: the symbols that are `infinite`, and choices.
+    Conditions have no derivative, and nothing in them is guarded.
     """
     guarded: dict[Expr, Expr] = {}
     values = Simulation(points, FLOAT32)
     for node in topological(root):
-        args = [guarded[a] for a in node.args]
+        args = [a if a.is_boolean else guarded[a] for a in node.args]
         if node.op == "where" and node.args[0].tensors:
             condition = args[0]
             args[1] = _guard_branch(args[1], condition, True, values, infinite)
@@ -38,7 +39,7 @@ def guard(root: Expr, points: Sequence[Environment], infinite: Collection[Expr] 
 def _guard_branch(branch: Expr, condition: Expr, taken: bool, values: Simulation, infinite: Collection[Expr]) -> Expr:
     mapped: dict[Expr, Expr] = {}
     for node in topological(branch):
-        args = [mapped[a] for a in node.args]
+        args = [a if a.is_boolean else mapped[a] for a in node.args]
         safe = _safe_argument(node)
         if safe is not None and _can_fail(node, condition, taken, values):
             k = 0 if node.op == "pow" else len(args) - 1
@@ -59,11 +60,13 @@ def _alive(value: Expr, condition: Expr, taken: bool, otherwise: Expr) -> Expr:
 
 
 def may_be_infinite(root: Expr) -> bool:
-    """Whether a value is infinite on purpose somewhere: a choice of infinity, or what tensor operations, sums and
-    products make of one."""
+    """Whether a value is infinite on purpose somewhere: a choice of infinity, or what sums, products and tensor
+    operations that are not bounded make of one."""
     found: set[Expr] = set()
     for node in topological(root):
-        passes = node.op in ("add", "mul") or node.op in TENSOR_OPS
+        within = interval(node)
+        bounded = within is not None and abs(within.lower) < math.inf and abs(within.upper) < math.inf
+        passes = node.op in ("add", "mul") or (node.op in TENSOR_OPS and not bounded)
         if _is_masked(node) or (passes and any(a in found for a in node.args)):
             found.add(node)
     return root in found

@@ -13,6 +13,7 @@ from symgrad.accuracy.evaluate import Exact
 from symgrad.accuracy.guards import guard
 from symgrad.ir import truth
 from symgrad.ir.expr import Expr, symbol
+from symgrad.ir.traversal import topological
 
 A, B, C = (symbol(n, "bool") for n in "abc")
 MODE = symbol("mode", "str")
@@ -109,3 +110,20 @@ def test_who_differentiates_forward_sees_no_dead_branch_inside_of_a_reduction(in
     through = torch.func.grad(function.forward)(x)  # as compilers do
     torch.testing.assert_close(through, torch.func.grad(item.function)(x))
     assert through.isfinite().all()
+
+
+def test_nothing_in_a_condition_is_guarded_for_it_has_no_derivative() -> None:
+    condition, inner = truth.compare("gt", X, 0), truth.compare("gt", Y / X, 1)
+    root = truth.where(condition, truth.where(inner, Y, Y / X), Y)
+    guarded = guard(root, [{X: x, Y: 1.0} for x in (-1.0, 0.0, 2.0)])
+    assert guarded is not root, "the quotient that is chosen is guarded"
+    assert inner in topological(guarded)
+
+
+def test_a_masked_softmax_is_finite_and_its_gradient_is_masked_once() -> None:
+    tensors = "{x: {shape: [N, C]}, m: {shape: [N, C], grad: false}}"
+    item = compiled_text(f"\nop: rows\ntensors: {tensors}\noutputs: {{y: 'softmax(where(m > 0, -oo, x), dim=1)'}}\n")
+    body = item.text.split("def backward")[1].split("def jvp")[0]
+    assert body.count("masked") + body.count("torch.where") == 1
+    x, m = torch.randn(2, 3, dtype=torch.float64, requires_grad=True), torch.tensor([[1.0, -1, -1], [-1, 1, 1]])
+    assert torch.autograd.gradgradcheck(lambda x: item.function(x, m), x)
