@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from fractions import Fraction
 
+from symgrad.analysis.borders import bordered
 from symgrad.compiler.operation import Variant
 from symgrad.differentiate.modes import is_tensor_op
 from symgrad.differentiate.ties import released
@@ -41,7 +42,7 @@ def equations(variant: Variant, program: Program) -> list[tuple[str, Expr, str]]
     kept = {node for s in variant.plan.base if s.source != "input" for node in topological(s.value)}
     known |= {released(form): symbol(name) for name, form in variant.outputs.items() if form in kept}
     rows = [
-        (label, _readable(substitute(released(with_sizes(value)), known)), note)
+        (label, readable(substitute(released(with_sizes(value)), known)), note)
         for label, value, note in _rows(variant, program)
     ]
     named, values = _with_letters([value for _, value, _ in rows], _taken(program))
@@ -84,7 +85,7 @@ def _taken(program: Program) -> set[str]:
 
 
 # ------------------------------------------------------------------------------------------------ readable
-def _readable(root: Expr) -> Expr:
+def readable(root: Expr) -> Expr:
     """The formula without casts, and sums, views and expansions that undo broadcasting or restore what was dropped."""
     mapped: dict[Expr, Expr] = {}
     for node in topological(root):
@@ -97,6 +98,10 @@ def _readable(root: Expr) -> Expr:
 def _simpler(node: Expr, args: Sequence[Expr]) -> Expr:
     if node.op in SAME_VALUES:
         return args[0]
+    if (found := bordered(node)) is not None:
+        padded, number = found
+        of = args[node.args.index(padded)]
+        return make("pad", *of.args, pad=padded["pad"], value=number)
     if node.op in ("restore", "unsqueeze"):
         kept = _with_dimensions(args[0], node["dim"])
         if kept is not None or node.op == "restore":

@@ -12,6 +12,7 @@ from operator import itemgetter
 from typing import TypeAlias
 
 from symgrad.accuracy.machine import machine, machine_form
+from symgrad.analysis.borders import inside_borders
 from symgrad.ir.expr import Expr
 from symgrad.ir.traversal import topological
 from symgrad.lower.code import Code, all_of, any_of, code, source
@@ -299,6 +300,8 @@ def _cases_of_uses(
 def choose_temporaries(roots: Sequence[Expr], order: Sequence[Expr], named: Mapping[Expr, str | Code]) -> set[Expr]:
     """Values that are used more than once, and parts that keep a statement readable."""
     uses: dict[Expr, int] = {}
+    hidden = inside_borders(order)
+    order = [n for n in order if n not in hidden]
     for node in order:
         for argument in _used(node):
             uses[argument] = uses.get(argument, 0) + 1

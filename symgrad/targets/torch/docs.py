@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from symgrad.accuracy.candidates import Candidate
 from symgrad.accuracy.measure import ulp_text
-from symgrad.explain.equations import derivatives, with_sizes
+from symgrad.explain.equations import derivatives, readable, with_sizes
 from symgrad.ir.expr import symbol
 from symgrad.ir.traversal import substitute
 from symgrad.parse.formula import formula
@@ -127,7 +127,7 @@ def _residuals(layout: Layout) -> str:
         names = [formula(s.value if s.source == "input" else substitute(s.value, outputs)) for s in base]
         texts.append(listed(names) if names else "nothing")
     values = [s.value for variant in layout.variants for s in layout.kept(variant)]
-    written = dict.fromkeys(formula(with_sizes(substitute(value, lets))) for value in values)
+    written = dict.fromkeys(formula(readable(with_sizes(substitute(value, lets)))) for value in values)
     kept = [text for text in written if len(text) <= _LONGEST_RESIDUAL]
     long = len(written) - len(kept)
     kept += [f"{long} {'more' if kept else 'long'} intermediate{'s' * (long > 1)}"] if long else []

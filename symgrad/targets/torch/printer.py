@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from fractions import Fraction
-from itertools import permutations
 
+from symgrad.analysis.borders import bordered
 from symgrad.analysis.integers import is_integer, is_whole_tensor
-from symgrad.ir.expr import COMPARISONS, ONE, OO, ZERO, Expr, make
-from symgrad.ir.pattern import match, wild
+from symgrad.ir.expr import COMPARISONS, ONE, OO, ZERO, Expr
 from symgrad.ir.traversal import topological
-from symgrad.ir.truth import compare
 from symgrad.lower.code import Code, binary, chained, code, keyword
 from symgrad.ops.functions import BY_AUTOGRAD, FUNCTIONS
 from symgrad.ops.tensors import TENSOR_OPS, is_number
@@ -92,9 +90,9 @@ class Printer(Arithmetic):
         return self(value if len(named) != 1 else named[0])
 
     def _infix(self, node: Expr) -> Code:
-        bordered = _bordered(node, self.names.keys())
-        if bordered is not None:
-            padded, number = bordered
+        found = bordered(node)
+        if found is not None and self.names.keys().isdisjoint(node.args):
+            padded, number = found
             value = keyword("value", self(number))
             return code("F.pad({0}, {1}, {2})", self(padded.args[0]), attribute(self, padded["pad"]), [value])
         left, right = node.args
@@ -213,25 +211,6 @@ class Printer(Arithmetic):
         if node.op == "log" and has_size(node):
             return code("rt.log_of_size({0})", self(node.args[0]))
         return super()._function(node)
-
-
-def _bordered(total: Expr, names: Collection[Expr]) -> tuple[Expr, Expr] | None:
-    """The padding and the number, where a sum is a tensor padded with zeros and a border of one number beside it."""
-    if total.op != "add":
-        return None
-    for padded, border in permutations(total.args):
-        if padded.op != "pad" or padded in names or border in names or is_whole_tensor(padded):
-            continue
-        for found in match(_BORDER, border, {}):
-            ones, number = found[_ones], found[_number]
-            alike = ones.op == "pad" and ones["pad"] == padded["pad"] and ones not in names and is_number(number)
-            if alike and ones.args[0].op == "expand" and ones.args[0].args[0] is ONE:
-                return padded, number
-    return None
-
-
-_ones, _number = wild("ones"), wild("number")
-_BORDER = make("where", compare("eq", _ones, ZERO), _number, ZERO)
 
 
 def _mixes(product: Expr) -> bool:

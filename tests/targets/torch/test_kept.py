@@ -98,3 +98,25 @@ def test_what_residuals_and_gradients_are_computed_from_is_computed_once_where_b
         torch.autograd.grad(y, x, create_graph=True)
     assert counting.calls[torch.ops.aten.sum.default] > 1, "it recomputes its residuals"
     assert counting.calls[torch.ops.aten.sigmoid.default] == 2, "of x and of -x"
+
+
+ROUNDS = """
+op: rounds
+tensors: {x: {shape: [N, N]}}
+let:
+  a: 2 * sin(x) - sin(x) @ x @ sin(x)
+  b: 2 * a - a @ x @ a
+outputs: {y: 2 * b - b @ x @ b}
+"""
+
+
+def test_what_stands_before_residuals_is_computed_without_them_and_repeats_no_product() -> None:
+    item = compiled_text(ROUNDS)
+    x = torch.randn(3, 3, dtype=torch.float64, requires_grad=True)
+    counts = []
+    for function in (item.function, item.composite):
+        y = function(x)
+        with Counting() as counting:
+            torch.autograd.grad(y.sin().sum(), x)
+        counts.append(sum(n for call, n in counting.calls.items() if call in PRODUCTS))
+    assert counts[0] <= counts[1]

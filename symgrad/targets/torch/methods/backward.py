@@ -83,7 +83,11 @@ class Backward(Common):
         base, values = [s.value for s in variant.plan.base], [s.value for s in kept]
         lowered = machine([*base, *values, *forms])
         given, own = frozenset(lowered[: len(base)]), lowered[len(base) : len(base) + len(values)]
-        below = read_by(own, given)
+        absent = set(own)  # and what is computed from it
+        for node in topological(*own, leaves=given):
+            if not absent.isdisjoint(node.args):
+                absent.add(node)
+        below = read_by(own, given) - absent
         at_hand = given.union(own)
         above = [read_by([form], at_hand) for form in lowered[len(base) + len(values) :]]
         common = {n for n in below.intersection(*above) if n.args and not n.is_static and not n.is_differential}
