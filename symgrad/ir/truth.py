@@ -14,8 +14,7 @@ MIRRORED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le", "eq": "eq", "ne": "n
 def compare(op: str, left: Scalar, right: Scalar) -> Expr:
     """A comparison, decided where both sides are rational or text constants, or the same whatever they are.
 
-    What depends on no tensor comes second. A multiple of a value is compared with zero as the value is; of a negative
-    one only whether it is zero is asked so, for `-x > 0` is what backward of relu(-x) asks.
+    What depends on no tensor comes second. Whether a multiple of a value is zero is asked of the value.
     """
     left, right = as_expr(left), as_expr(right)
     if left.op == right.op and left.op in ("num", "text"):
@@ -24,8 +23,9 @@ def compare(op: str, left: Scalar, right: Scalar) -> Expr:
         return TRUE if op in ("le", "ge", "eq") else FALSE
     if (left.op == "num" and right.op != "num") or (left.is_static and not right.is_static):
         return compare(MIRRORED[op], right, left)
-    factor, rest = split_coefficient(left) if right is ZERO and left.op == "mul" else (1, left)
-    return make(op, rest if factor > 0 or op in ("eq", "ne") else left, right)
+    if op in ("eq", "ne") and right is ZERO and left.op == "mul":
+        _, left = split_coefficient(left)
+    return make(op, left, right)
 
 
 def _may_be_nan(value: Expr) -> bool:

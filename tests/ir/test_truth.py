@@ -69,10 +69,9 @@ def value_at(root: Expr, x: float) -> bool:
     return bool(exact([root], {X: x}, 60)[0])
 
 
-def test_a_multiple_is_compared_with_zero_as_the_value_is() -> None:
+def test_whether_a_multiple_is_zero_is_asked_of_the_value() -> None:
     x = symbol("x")
     assert truth.compare("eq", -x, 0) == truth.compare("eq", x, 0)
     assert truth.compare("ne", 0, -2 * x) == truth.compare("ne", x, 0)
-    assert truth.compare("ge", x / 2, 0) == truth.compare("ge", x, 0)
     assert truth.compare("gt", -x, 0) != truth.compare("lt", x, 0), "backward of relu(-x) asks that"
-    assert truth.compare("gt", 2 * x, 1) != truth.compare("gt", x, 1)
+    assert truth.compare("eq", 2 * x, 1) != truth.compare("eq", x, 1)
