@@ -241,8 +241,9 @@ class Workbench:
             if simple is ZERO:
                 return ZERO
             simple = simple if simple.tensors else flat
-            other = substitute(self._of_values.get(partial, partial), {own: s for s, own in back.items()})
-            self.slopes[flat] = self._choose(simple, self._within(other))
+            other = self._within(substitute(self._of_values.get(partial, partial), {own: s for s, own in back.items()}))
+            reads_more = not other.symbols <= simple.symbols  # what cancels there only by value
+            self.slopes[flat] = self._choose(simple, None if reads_more else other)
         return substitute(self.slopes[flat].chosen.form, back)
 
     def slope_error(self, slope: Slope, form: Expr) -> float:

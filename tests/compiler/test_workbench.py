@@ -79,6 +79,14 @@ def test_partials_may_be_those_of_the_form_that_was_chosen_for_the_value() -> No
     assert not chosen.chosen.wide and not chosen.chosen.float32.nonfinite
 
 
+def test_a_partial_of_the_form_of_the_value_that_reads_more_than_the_partial_is_not_measured() -> None:
+    """A value may join terms of several variables: x then cancels in the partial by a, but stays in its text."""
+    text = "op: joined\ntensors: {a: , x: }\noutputs: {y: 1/cosh(x) + acosh(a + 1) + atanh(0.1*x) + asinh(x)}\n"
+    a, x = (torch.tensor([0.3, 1.7], dtype=torch.float64, requires_grad=True) for _ in range(2))
+    (symgrad.load(text).joined(a, x)).sum().backward()
+    torch.testing.assert_close(a.grad, ((a + 1) ** 2 - 1).rsqrt())
+
+
 def test_a_derivative_of_a_form_with_cases_is_not_taken_where_one_without_is_as_good() -> None:
     assert "where" not in {n.op for n in topological(slopes(SOFT_POWER)["a"].chosen.form)}
 
