@@ -20,7 +20,7 @@ from symgrad.accuracy.evaluate import FLOAT32, FLOAT64, Environment, Format
 from symgrad.accuracy.guards import guard, may_be_infinite
 from symgrad.accuracy.measure import FAR, PRECISIONS, Judge, Sample
 from symgrad.accuracy.rewrite import Step, rewrite
-from symgrad.accuracy.sampling import ALL_REALS, sample_points
+from symgrad.accuracy.sampling import ALL_REALS, at_round_numbers, sample_points
 from symgrad.accuracy.together import Member, Worth, together
 from symgrad.compiler.measured import Measured
 from symgrad.differentiate.modes import is_tensor_op, partials, region_leaves, vjp
@@ -361,7 +361,9 @@ class Workbench:
         one = dict.fromkeys((s for s in flat.tensors if s.is_differential or is_number(back.get(s, s))), 1.0)
         moderate = [{**p, **one} for p in points]
         infinite = {s for s, operation in back.items() if may_be_infinite(operation)}
-        return substitute(guard(flat, moderate, infinite), back)
+        own = (s for s in flat.tensors if s["kind"] == "tensor" and s not in one)
+        floats = {s: self._range(s) for s in sorted(own, key=lambda s: s.name)}
+        return substitute(guard(flat, [*moderate, *at_round_numbers(moderate, floats)], infinite), back)
 
     def _settle_operations(self, root: Expr) -> Expr:
         """Operands of tensor operations of forward in their chosen forms, so that forward's values are shared."""

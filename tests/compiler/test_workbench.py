@@ -212,3 +212,11 @@ outputs: {y: "sign(x) * norm(v, dim=-1, keepdim=True)"}
     module.signed_norm(x, v).sum().backward()
     assert v.grad is not None
     assert torch.allclose(v.grad, -6 * v.detach() / 5)
+
+
+def test_second_derivatives_are_numbers_where_a_guarded_length_is_zero() -> None:
+    """`hypot` has no slope at the origin, where the choice of a divisor does not take it."""
+    module = symgrad.load("{op: angle, tensors: {y: , x: }, outputs: {t: 'atan2(y, x)'}}")
+    given = [torch.zeros(2, requires_grad=True) for _ in range(2)]
+    first = torch.autograd.grad(module.angle(*given).sum(), given, create_graph=True)
+    assert all(g.isfinite().all() for g in torch.autograd.grad(sum(g.sum() for g in first), given))
