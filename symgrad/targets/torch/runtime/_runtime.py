@@ -731,6 +731,13 @@ def bounded(x: Tensor) -> Tensor:
     return x.clamp(-most, most)
 
 
+def bounded_below(x: Tensor) -> Tensor:
+    """Return an argument of erfcx, which grows as exp(x**2) below 0, where that divides; as `bounded` does."""
+    if not differentiated():
+        return x
+    return x.clamp(min=-math.sqrt(math.log(torch.finfo(x.dtype).max) - 5))  # its slope is finite there, too
+
+
 def masked(value: Tensor, mask: Tensor) -> Tensor:
     """Return the value where the mask is true, else 0: on a CPU with a kernel for whole vectors."""
     if not value.is_cpu:
