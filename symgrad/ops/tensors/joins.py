@@ -95,8 +95,8 @@ def _sliced_size(node: Expr, size: Dim) -> Dim:
     if isinstance(size, int):
         reach = [b for b in (start, stop) if b is not None]
         if any(not -size <= b <= size for b in reach):
-            bad = next(b for b in reach if not -size <= b <= size)
-            raise ShapeConflict(f"a slice to {bad} of a dimension of size {size}")
+            bad = start if stop == start + 1 else next(b for b in reach if not -size <= b <= size)  # a place is a slice
+            raise ShapeConflict(f"{bad} lies beyond a dimension of size {size}")
         return len(range(size)[slice(start, stop, step)])
     if step != 1 or (isinstance(size, tuple) and size[0] != "linear"):
         return ("slice", size, start, stop, step)
