@@ -17,14 +17,15 @@ from torch.utils._pytree import tree_map
 __all__ = ["noise"]
 
 _RUNS = 6
-_EXACT = frozenset(
-    """_to_copy abs alias amax amin arange cat ceil clamp clamp_max clamp_min clone constant_pad_nd copy copy_
-    cummax cummin detach diagonal_backward embedding empty empty_like empty_strided expand eye fill fill_ flip floor
-    full full_like gather heaviside index index_put index_select kthvalue lift_fresh linspace masked_fill max maximum
-    median min minimum neg new_empty new_empty_strided new_full new_ones new_zeros nan_to_num ones ones_like relu roll
-    round scalar_tensor scatter select_backward select_scatter sgn sign slice_backward slice_scatter sort stack
-    threshold threshold_backward topk tril triu trunc where zero_ zeros zeros_like""".split()
-)
+_OF_NO_ROUNDING = """
+_to_copy abs alias amax amin arange cat ceil clamp clamp_max clamp_min clone constant_pad_nd copy copy_ cummax
+cummin detach diagonal_backward embedding empty empty_like empty_strided expand eye fill fill_ flip floor full
+full_like gather heaviside index index_put index_select kthvalue lift_fresh linspace masked_fill max maximum
+median min minimum neg new_empty new_empty_strided new_full new_ones new_zeros nan_to_num ones ones_like relu
+roll round scalar_tensor scatter select_backward select_scatter sgn sign slice_backward slice_scatter sort stack
+threshold threshold_backward topk tril triu trunc where zero_ zeros zeros_like
+"""
+_EXACT = frozenset(_OF_NO_ROUNDING.split())
 
 
 class _Rounded(TorchDispatchMode):
