@@ -114,7 +114,7 @@ class Workbench:
     def _scalars(self) -> dict[Expr, list[Any]]:
         """Values of the hyperparameters at which forms are measured."""
         spec = self._program.spec
-        return {self._program.symbols[h.name]: hyperparameter_values(spec, h) for h in spec.hyperparameters}
+        return {self._program.symbols[h.name]: measured_values(spec, h) for h in spec.hyperparameters}
 
     def points(self, region: Expr, most: int) -> dict[Format, list[Environment]]:
         """Sample points for a region: those of its variables."""
@@ -460,6 +460,34 @@ def hyperparameter_values(spec: Spec, hyperparameter: Hyperparameter) -> list[An
         others = [0.75, 0.5] if is_share else [0.75, 1.5, 2.0]
     domain = hyperparameter.domain
     inside = [v for v in others if domain is None or v in domain]
-    if not inside and not tried and domain is not None:
-        inside = [(max(domain.lower, -1e3) + min(domain.upper, 1e3)) / 2]
-    return list(dict.fromkeys([*tried, *inside]))[:3]
+    return _with_ordinary(hyperparameter, list(dict.fromkeys([*tried, *inside]))[:3])
+
+
+def measured_values(spec: Spec, hyperparameter: Hyperparameter) -> list[Any]:
+    """Values at which forms are measured: those worth trying, and enough of its domain that no other form is equal."""
+    values = hyperparameter_values(spec, hyperparameter)
+    is_number = hyperparameter.type in ("float", "int") and not hyperparameter.choices
+    return _with_ordinary(hyperparameter, values) if is_number else values
+
+
+def _with_ordinary(hyperparameter: Hyperparameter, values: list[Any]) -> list[Any]:
+    """The values, and others of the domain where there is one alone, or none but -1, 0 and 1.
+
+    At a single value it might be a number: with `eps` always 0, `p - eps` is p.
+    """
+    if len(values) > 1 and not _SPECIAL_VALUES.issuperset(values):
+        return values
+    domain = hyperparameter.domain or Interval(-math.inf, math.inf, True, True)
+    if hyperparameter.type == "int":
+        first, last = domain.integers
+        start = int(values[0] if values else first if first > -math.inf else min(last, 0))
+        found: list[Any] = [n for d in (0, 1, 2, -1, -2) if first <= (n := start + d) <= last]
+    else:
+        low = domain.lower if domain.lower > -math.inf else min(domain.upper, 1.0) - 1
+        high = domain.upper if domain.upper < math.inf else max(low, 0.0) + 1
+        found = [float(f"{low + (high - low) * share:.4g}") for share in _SHARES]
+    return list(dict.fromkeys([*values, *(v for v in found if v in domain)]))[: max(3, len(values) + 1)]
+
+
+_SPECIAL_VALUES = frozenset((-1, 0, 1))
+_SHARES = (0.37, 0.71)  # of a domain
