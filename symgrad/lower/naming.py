@@ -94,25 +94,26 @@ _COMPARED = {"gt": "above", "ge": "at_least", "lt": "below", "le": "at_most", "e
 
 
 class Names:
-    """Gives every value a Python name that nothing else in the scope has."""
+    """Gives every value a name that nothing else in the scope has, and none of the `functions` that it may call."""
 
-    def __init__(self, taken: Iterable[str] = ()) -> None:
+    def __init__(self, taken: Iterable[str] = (), functions: frozenset[str] = frozenset()) -> None:
         self._taken = set(taken)
+        self._functions = functions
 
     def copy(self, taken: Iterable[str] = ()) -> Names:
         """The names for an inner scope, in which these are taken too."""
-        return Names((*self._taken, *taken))
+        return Names((*self._taken, *taken), self._functions)
 
     def reserve(self, wish: str) -> str:
         """`wish` itself, with underscores appended while it is taken."""
-        while wish in self._taken:
+        while wish in self._taken or wish in self._functions:
             wish += "_"
         self._taken.add(wish)
         return wish
 
     def fresh(self, wish: str) -> str:
-        """`wish`, or with the first free number from 2."""
-        wish = f"{wish}_" if iskeyword(wish) else wish
+        """`wish`, with an underscore where it means something else, or with the first free number from 2."""
+        wish = f"{wish}_" if iskeyword(wish) or wish in self._functions else wish
         name, i = wish, 2
         while name in self._taken:
             name, i = f"{wish}{i}", i + 1

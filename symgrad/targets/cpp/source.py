@@ -136,7 +136,7 @@ class _Writer:
         self.layout = layout
         self.kernel = kernel
         self.constants = constants
-        self.names = Names(reserved())
+        self.names = Names(functions=reserved())
         self.given: list[str] = []
         self.numbers: list[str] = []
         self.placed = ""  # the place of each element in its row

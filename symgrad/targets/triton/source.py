@@ -96,7 +96,7 @@ class _Writer:
         self.layout = layout
         self.kernel = kernel
         self.constants = constants
-        self.names = Names(reserved())
+        self.names = Names(functions=reserved())
         self.operands: dict[str, str] = {}  # what a tile reads, and a template of how
         self.functions: list[Function] = []
 
