@@ -151,3 +151,16 @@ def test_a_mask_that_says_nothing_of_a_pole_guards_it() -> None:
 
 
 PAIRS = ((0, 1), (0, 2), (1, 2))
+
+
+def test_an_exponential_in_a_dead_branch_is_guarded_among_many_variables() -> None:
+    """With 40 points for three variables none reached where exp overflows."""
+    item = compiled_text("""
+        op: rows
+        tensors: {w: {shape: [B, N]}}
+        outputs: {y: "logsumexp(1 - celu(w), dim=0)"}
+    """)
+    w = torch.tensor([[100.0], [-3.0], [0.5]], requires_grad=True)
+    (first,) = torch.autograd.grad(item.function(w).sum(), w, create_graph=True)
+    (second,) = torch.autograd.grad(first.sum(), w)
+    assert second.isfinite().all()
