@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import math
+import struct
 from collections.abc import Sequence
 from typing import Any
 
@@ -75,11 +76,11 @@ class _Pass:
         self.argtypes: Any = None
         self.restype: Any = None
 
-    def __call__(self, *given: Any) -> bool:
+    def __call__(self, packed: bytes) -> bool:
         kernel = self.kernel
-        arguments = list(given[1:] if len(kernel.subsets) > 1 else given)
-        address = arguments[-2]
         operands = (*kernel.operands, *kernel.known, *kernel.whole)
+        addresses = len(operands) + len(kernel.results) + len(kernel.keeps)
+        address, _, _, *arguments = struct.unpack(f"{3 + addresses}q{len(kernel.numbers)}d", packed)
         read = [arguments.pop(0) for _ in operands]
         written = [arguments.pop(0) for _ in (*kernel.results, *kernel.keeps)]
         numbers = dict(zip(kernel.numbers, arguments[: len(kernel.numbers)], strict=True))

@@ -695,14 +695,6 @@ struct Pass final : Frame<Compute, Storage> {
     }
 };
 
-// Runs a pass, and tells whether some whole number is no place in its row.
-template <typename Kernel, unsigned wanted, typename Compute, typename Storage>
-int strayed(void* const* data, const int64_t* geometry, const double* number, int threads) {
-    Pass<Kernel, wanted, Compute, Storage> pass(data, geometry, number);
-    pass(threads);
-    return pass.strayed;
-}
-
 // ------------------------------------------------------------------------------------------------ entries
 // A library is of one kind of elements.
 #ifndef STORAGE
@@ -710,3 +702,19 @@ int strayed(void* const* data, const int64_t* geometry, const double* number, in
 #endif
 using Storage = STORAGE;
 using Compute = std::conditional_t<std::is_same_v<Storage, double>, double, float>;
+
+// What a pass is called with. The addresses of its operands and results follow, then its numbers.
+struct Call {
+    const int64_t* geometry;
+    int64_t threads, wanted;
+};
+
+// Runs a pass, and tells whether some whole number is no place in its row.
+template <typename Kernel, unsigned wanted, typename Computed, int addresses>
+int run(const Call* call) {
+    void* const* const data = reinterpret_cast<void* const*>(call + 1);
+    const double* const number = reinterpret_cast<const double*>(data + addresses);
+    Pass<Kernel, wanted, Computed, Storage> pass(data, call->geometry, number);
+    pass(static_cast<int>(call->threads));
+    return pass.strayed;
+}

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 import torch
@@ -55,6 +57,24 @@ def imported(path: Path) -> ModuleType:
     if hasattr(module, "_kernels"):
         module._kernels.narrow = 0
     return module
+
+
+@contextmanager
+def passes_of(module: ModuleType, on: bool = True) -> Iterator[list[list[Any]]]:
+    """With the passes of a module turned on or off: the results of each that serves meanwhile."""
+    kind, served = module.rtk._Run, []
+    call = kind.__call__
+
+    def counted(*given: Any) -> Any:
+        found = call(*given)
+        served.extend([] if found is None else [found])
+        return found
+
+    module._kernels.on, kind.__call__ = on, counted
+    try:
+        yield served
+    finally:
+        module._kernels.on, kind.__call__ = True, call
 
 
 def agree(fused: Sequence[torch.Tensor], eager: Sequence[torch.Tensor]) -> None:

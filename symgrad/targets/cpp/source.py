@@ -87,18 +87,14 @@ class Written:
     written_in_pairs: int
 
     @property
-    def parameters(self) -> str:
-        """The arguments of the entry."""
-        parts = ["unsigned wanted"] if len(self.subsets) > 1 else []
-        parts += [f"const void* {g}" for g in self.given]
-        parts += [f"void* {r}" for r in self.written]
-        parts += [f"double {n}" for n in self.numbers]
-        return ", ".join([*parts, "const int64_t* geometry", "int threads"])
+    def addresses(self) -> int:
+        """How many operands and results its entry is given."""
+        return len(self.given) + len(self.written)
 
     @property
-    def data(self) -> str:
-        """The addresses of operands and results."""
-        return ", ".join([*(f"const_cast<void*>({g})" for g in self.given), *self.written])
+    def arguments(self) -> str:
+        """What its entry is given: operands, results and numbers."""
+        return ", ".join([*self.given, *self.written, *self.numbers])
 
 
 def render_source(layout: Layout, kernels: Sequence[Kernel]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from fused import agree, all_written, needs_compiler
+from fused import agree, all_written, needs_compiler, passes_of
 from fused_specs import LABELS, MEAN_LABELS, PICKED, WEIGHTED_LABELS
 from torch.autograd import forward_ad, gradcheck, gradgradcheck
 
@@ -32,13 +32,9 @@ def drawn(name, size, dtype=torch.float64, whole=torch.int64):
 
 def called(module, arguments, run, on=True):
     """What comes of an operation with fused passes, or without, and how many passes served."""
-    library, served = module._kernels, []
-    call = library.call
-    library.on, library.call = on, lambda *given: served.append(call(*given)) or served[-1]
-    try:
-        return run(getattr(module, library.source.stem), arguments), [s for s in served if s is not None]
-    finally:
-        library.on, library.call = True, call
+    with passes_of(module, on) as served:
+        found = run(getattr(module, module._kernels.source.stem), arguments)
+    return found, served
 
 
 def gradients(function, arguments):

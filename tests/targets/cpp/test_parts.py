@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from fused import agree, all_written, needs_compiler
+from fused import agree, all_written, needs_compiler, passes_of
 from fused_specs import (
     EVERY_OTHER,
     FIRST_OF_ALL,
@@ -55,13 +55,9 @@ def leaves_of(name, arguments, wanted=None):
 
 def called(module, arguments, run, on=True):
     """What comes of an operation with fused passes, or without, and how many passes served."""
-    library, served = module._kernels, []
-    call = library.call
-    library.on, library.call = on, lambda *given: served.append(call(*given)) or served[-1]
-    try:
-        return run(module, arguments), sum(s is not None for s in served)
-    finally:
-        library.on, library.call = True, call
+    with passes_of(module, on) as served:
+        found = run(module, arguments)
+    return found, len(served)
 
 
 def results(module, arguments):

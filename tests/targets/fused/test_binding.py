@@ -34,7 +34,7 @@ def test_a_pass_that_a_language_has_not_is_not_in_its_file():
     found = fused(layout(GAMMA), (CPP, TRITON))
     in_triton = [body for name, body in found.files.items() if name.endswith(".py")]
     assert not any('"forward": Pass(' in body for body in in_triton)
-    assert any('extern "C" void forward(' in body for body in found.files.values())
+    assert any('extern "C" int forward(' in body for body in found.files.values())
 
 
 def test_no_file_where_a_language_has_nothing():

@@ -16,7 +16,9 @@ import types
 import warnings
 from array import array
 from collections.abc import Callable, Mapping, Sequence
+from itertools import starmap, zip_longest
 from pathlib import Path
+from struct import Struct
 from tempfile import TemporaryDirectory
 from threading import Lock
 from typing import Any, NamedTuple
@@ -41,6 +43,9 @@ _FLAGS = (
 _WHOLE = frozenset({torch.int64, torch.int32})  # what torch has for indices
 _EXACT = 2**24  # whole numbers that float32 has
 _PLAIN = (Tensor, torch.nn.Parameter)
+_address_of = Tensor.data_ptr
+_threads = torch.get_num_threads
+_recording = torch.is_grad_enabled
 
 # ------------------------------------------------------------------------- private names of torch
 _guards: Any = getattr(getattr(torch._C, "_dynamo", None), "guards", None)
@@ -80,12 +85,16 @@ class Pass(NamedTuple):
     places: tuple[int, ...] = ()
     shape: tuple[Any, ...] = ()
 
-    def types(self) -> list[Any]:
-        """Return the types of the arguments of the function."""
-        wanted = [ctypes.c_uint] * (len(self.subsets) > 1)
-        data = [ctypes.c_void_p] * (len(self.operands) + sum(map(_parts_of, self.results)))
-        numbers = [ctypes.c_double] * (len(self.numbers) + len(self.counts))
-        return [*wanted, *data, *numbers, ctypes.c_void_p, ctypes.c_int]
+    @property
+    def reads_kept(self) -> bool:
+        """Whether it reads what forward kept of rows."""
+        return any(dims is None for _, dims, _ in self.operands)
+
+    @property
+    def format(self) -> str:
+        """What it is called with: geometry, threads, wanted results, addresses, numbers."""
+        addresses = len(self.operands) + sum(map(_parts_of, self.results))
+        return f"{3 + addresses}q{len(self.numbers) + len(self.counts)}d"
 
 
 def kernel(name: str, operands: tuple[Any, ...], results: tuple[Any, ...] = (), **others: Any) -> Pass:
@@ -149,21 +158,24 @@ class Kernels:
         self.cotangents, self.choose = cotangents, choose
         self.differentiates_twice = any(p.second for p in passes)
 
-    def serve(self, function: Any, outputs: int) -> tuple[Callable[..., Any], Any]:
-        """Return what serves calls that nothing differentiates, and a Function for the others.
+    def serve(self, function: Any, outputs: int) -> tuple[Callable[..., Any], Any, Callable[..., Any]]:
+        """Return what serves calls that nothing differentiates, a Function for the others, and what serves both where
+        tensors are like those of an earlier call; it returns None where they are not.
 
-        Both run kernels where they can, else the methods of ``function``.
+        All run kernels where they can, else the methods of ``function``.
         """
         kernels = self
 
         def infer(*args: Any) -> Any:
-            found = kernels.outputs(args, outputs, keep=False)
+            walk, found = kernels.outputs(args, outputs, keep=False)
+            if _is_due(walk):
+                kernels.library.remember(_Known(kernels, args, walk, found))
             if found is None:
                 return function.forward(*args)
             return found[0] if outputs == 1 else tuple(found)
 
         def forward(ctx: Any, *args: Any) -> Any:
-            found = kernels.outputs(args, outputs, keep=True)
+            walk, found = kernels.outputs(args, outputs, keep=True)
             ctx.call = None if found is None else _Call(kernels, args, len(found) - outputs)
             kept: Any = ()
             if found is None:
@@ -173,6 +185,8 @@ class Kernels:
             function.setup_context(ctx, args, results)
             if kept:
                 ctx.save_for_backward(*(ctx.to_save or ()), *kept)
+            if _is_due(walk):
+                kernels.library.remember(_Known(kernels, args, walk, found, ctx))
             return results
 
         def backward(ctx: Any, *grads: Any) -> Any:
@@ -202,30 +216,192 @@ class Kernels:
                     return results[0] if outputs == 1 else results
             return function.jvp(rt.Saved(ctx, found), *tangents)
 
-        methods = {m.__name__: staticmethod(m) for m in (forward, backward, jvp)}
-        members = {"__module__": function.__module__, "__doc__": function.__doc__}
-        return infer, type(function.__name__, (Function,), {**members, **methods})
+        record = _function_like(function, forward=forward, backward=backward, jvp=jvp)
+        return infer, record, kernels.quick(function, outputs, backward)
+
+    def quick(self, function: Any, outputs: int, backward: Callable[..., Any]) -> Callable[..., Any]:
+        """Return what serves a call whose tensors are like those of an earlier one, by what is known of that."""
+        kernels, count, choose = self, self.tensors, self.choose
+        plain: Any = _apply_of(function)
+
+        def call(*args: Any) -> Any:
+            given = args[:count]
+            for known in kernels.library.known:
+                if (
+                    known.alike(*given)
+                    and known.recorded == (known.requires and _recording())
+                    and (choose is None or choose(*args) == known.choice)
+                ):
+                    break
+            else:
+                return None
+            if rt.has_tangents() or not kernels.library.on:
+                return None
+            if not known.walk:
+                return plain(*args) if known.recorded else function.forward(*args)
+            found = known.walk(given, [args[k] for k in known.numbers] if known.numbers else ())
+            if found is None:
+                return None
+            if known.recorded:
+                return direct(known, found, *args)
+            return found[0] if outputs == 1 else tuple(found[:outputs])
+
+        def forward(ctx: Any, known: Any, found: Any, *args: Any) -> Any:
+            pool = (*args, *found, None)
+            ctx.set_materialize_grads(False)
+            ctx.save_for_backward(*[pool[k] for k in known.saved])
+            if known.fixed:
+                ctx.mark_non_differentiable(*[pool[k] for k in known.fixed])
+            ctx.known, ctx.others = known, args[count:]
+            return found[0] if outputs == 1 else tuple(found[:outputs])
+
+        def pull(ctx: Any, *grads: Any) -> Any:
+            known, saved = ctx.known, ctx.saved_tensors
+            if not (_recording() or rt.has_tangents()):
+                cotangents = [grads[k] for k in kernels.cotangents] if outputs > 1 else grads
+                gradients = known.gradients(kernels.library, saved, cotangents, ctx.others)
+                if gradients is not None:
+                    return gradients
+            gradients = backward(_Late(kernels, function, outputs, ctx, saved), *grads)
+            return None, None, *(gradients if isinstance(gradients, tuple) else (gradients,))
+
+        own = _function_like(function, forward=forward, backward=pull)
+        if hasattr(own, "_backward_cls"):  # of which torch would ask what its backward is, in every call
+            own._backward_cls.apply = pull
+        direct: Any = _apply_of(own)
+        return call
 
     def chosen(self, args: tuple[Any, ...]) -> Passes:
         """Return the passes that serve a call with these arguments."""
         return self.passes[0 if self.choose is None else self.choose(*args)]
 
-    def outputs(self, args: tuple[Any, ...], count: int, *, keep: bool) -> Any:
-        """Return the outputs, and what is kept of rows; None where no pass serves."""
+    def outputs(self, args: tuple[Any, ...], count: int, *, keep: bool) -> tuple[Any, Any]:
+        """Return how forward runs, and the outputs with what is kept of rows; None where no pass serves."""
         passes = self.chosen(args)
         if passes.forward is None:
-            return None
+            return None, None
         computed = sum(kind != "statistic" for kind, *_ in passes.forward.results)
         wanted = -1 if keep or not passes.keeps else (1 << computed) - 1
-        found = self.run(passes.forward, args[: self.tensors], args, None, wanted)
-        return found if found is None or keep else found[:count]
+        tensors = args[: self.tensors]
+        walk = self.library.find(passes.forward, tensors, None, wanted)
+        found = self.run(walk, passes.forward, tensors, args)
+        return walk, found if found is None or keep else found[:count]
 
-    def run(self, entry: Any, tensors: Any, args: tuple[Any, ...], shapes: Any, wanted: int = -1) -> Any:
-        """Run a pass with the hyperparameters that it reads among ``args``."""
-        numbers = [args[k] for k in entry.numbers]
-        if entry.whole and any(type(n) is int and abs(n) >= _EXACT for n in numbers):  # labels are compared with it
+    def run(self, walk: Any, entry: Any, tensors: Any, args: tuple[Any, ...]) -> Any:
+        """Run a pass with the hyperparameters that it reads among ``args``; None where it declines."""
+        numbers = [args[k] for k in entry.numbers] if walk else []
+        if not walk or (entry.whole and any(type(n) is int and abs(n) >= _EXACT for n in numbers)):
+            return None  # labels are compared with the numbers
+        return walk(tensors, numbers)
+
+
+def _function_like(function: Any, **methods: Any) -> Any:
+    """Return a Function with methods of its own, named as another."""
+    members = {"__module__": function.__module__, "__doc__": function.__doc__}
+    return type(function.__name__, (Function,), {**members, **{k: staticmethod(m) for k, m in methods.items()}})
+
+
+def _apply_of(function: Any) -> Any:
+    """Return apply without binding a signature, which takes 12 us."""
+    above: Any = super(Function, function)
+    return above.apply
+
+
+def _comparison(tensors: Any) -> Any:
+    """Return torch's own comparison of tensors with these, None where there is none.
+
+    It tells types, dtypes, devices, sizes, strides, and by what calls are dispatched: modes and transforms, too.
+    """
+    if _Layouts is None:
+        return None
+    sizes, strides = [list(t.shape) for t in tensors], [list(t.stride()) for t in tensors]
+    return _Layouts(*tensors, dynamic_dims_sizes=sizes, dynamic_dims_strides=strides).check
+
+
+def _is_due(walk: Any) -> bool:
+    """Tell whether tensors like these are to be known from now on: asked for every time, ever more rarely so."""
+    return walk is not None and walk.searches & (walk.searches - 1) == 0
+
+
+class _Known:
+    """What is known of calls whose tensors are like those of an earlier one: their passes, and what they save.
+
+    What serves such a call follows from its tensors and from ``choice``, and so does what it saves: ``saved`` and
+    ``fixed``, the outputs without a derivative, are places among arguments, results and None. ``pulls`` are the passes
+    of backward, by what compares saved values and cotangents with those of earlier calls.
+    """
+
+    def __init__(self, kernels: Kernels, args: tuple[Any, ...], walk: Any, found: Any, ctx: Any = None) -> None:
+        tensors, passes = args[: kernels.tensors], kernels.chosen(args)
+        self.walk, self.alike = walk, _comparison(tensors)
+        self.choice = 0 if kernels.choose is None else kernels.choose(*args)
+        self.requires, self.recorded = any(t.requires_grad for t in tensors), ctx is not None
+        self.numbers = passes.forward.numbers if passes.forward is not None else ()
+        self.saved: list[Any] = []
+        self.fixed: list[Any] = []
+        if ctx is not None and found is not None:
+            places = {id(t): place for place, t in enumerate((*args, *found, None))}
+            self.saved = [places.get(id(t)) for t in ctx.to_save or ()]
+            self.fixed = [places.get(id(t)) for t in ctx.non_differentiable or ()]
+            self.layouts = [(t.shape, t.dtype, t.device) for t in (*tensors, *found)]
+            self.call = _Call(kernels, args, ctx.call.kept)
+            self.entry, self.wanted = passes.backward, self.call.wanted(ctx.needs_input_grad)
+            self.pulls: tuple[Any, ...] = ()
+            if self.entry is not None:
+                self.others = [k - len(tensors) for k in self.entry.numbers]
+                self.reads_kept, self.blank = self.entry.reads_kept, [None] * (2 + len(args))
+                self.places = [2 + place for place in self.entry.places]
+        labels = any(own is not None and own.whole and own.numbers for own in passes[:2])  # whose numbers are looked at
+        known = self.alike is not None and None not in (*self.saved, *self.fixed)
+        self.is_of_use = known and not labels and bool(walk) == (found is not None)
+
+    def gradients(self, library: Library, saved: Any, cotangents: Any, others: Any) -> Any:
+        """Return the gradients, from saved values and cotangents, after None twice; None alone where no pass serves."""
+        entry = self.entry
+        if entry is None or not library.on:
             return None
-        return self.library.run(entry, tensors, numbers, shapes, wanted)
+        if kept := self.call.kept:
+            count = len(saved) - kept
+            given = (*saved[:count], *cotangents, *(saved[count:] if self.reads_kept else ()))
+        else:
+            given = (*saved, *cotangents)
+        for alike, walk in self.pulls:  # noqa: B007
+            if alike(*given):
+                break
+        else:
+            walk = library.find(entry, given, self.call.shapes, self.wanted)
+            if not walk:
+                return None
+            self.pulls = ((_comparison(given), walk), *self.pulls[:3])
+        found = walk(given, [others[k] for k in self.others] if self.others else ())
+        if found is None:
+            return None
+        gradients = list(self.blank)
+        for place, gradient in zip(self.places, found, strict=True):
+            gradients[place] = gradient
+        return tuple(gradients)
+
+
+class _Late:
+    """The context of a call like an earlier one as ``setup_context`` makes it, for eager methods; what is not saved is
+    known by its size, dtype and device."""
+
+    def __init__(self, kernels: Kernels, function: Any, outputs: int, ctx: Any, saved: Any) -> None:
+        known, count = ctx.known, kernels.tensors
+        made = [torch.empty((), dtype=dtype, device=device).expand(shape) for shape, dtype, device in known.layouts]
+        pool = [*made[:count], *ctx.others, *made[count:], None]
+        for place, t in zip(known.saved, saved, strict=True):
+            pool[place] = t
+        end = count + len(ctx.others)
+        args, results = tuple(pool[:end]), tuple(pool[end : end + outputs])
+        self.saved_tensors, self.needs_input_grad = saved, ctx.needs_input_grad[2:]
+        self.call = _Call(kernels, args, known.call.kept)
+        function.setup_context(self, args, results[0] if outputs == 1 else results)
+
+    def _ignored(self, *_: Any) -> None:
+        pass
+
+    save_for_backward = save_for_forward = mark_non_differentiable = set_materialize_grads = _ignored
 
 
 class _Call:
@@ -239,16 +415,24 @@ class _Call:
         self.args = (*[None] * len(tensors), *args[len(tensors) :])
         self.kept = kept
 
+    def run(self, entry: Any, tensors: Any, wanted: int = -1) -> Any:
+        """Return the results of a pass; None where it declines, and where there is none."""
+        walk = entry and self.kernels.library.find(entry, tensors, self.shapes, wanted)
+        return self.kernels.run(walk, entry, tensors, self.args)
+
+    def wanted(self, needs: Any) -> int:
+        """Return which gradients backward computes, as bits."""
+        entry = self.passes.backward
+        if entry is None or len(entry.places) == 1:
+            return 1
+        return sum(needs[place] << k for k, place in enumerate(entry.places))
+
     def gradients(self, needs: Any, given: tuple[Any, ...], kept: Any) -> Any:
         """Return the gradients, from saved values and cotangents; None where no pass serves."""
         entry = self.passes.backward
-        if entry is None:
-            return None
-        tensors = (*given, *kept) if any(dims is None for _, dims, _ in entry.operands) else given
-        places = entry.places
-        wanted = 1 if len(places) == 1 else sum(needs[place] << k for k, place in enumerate(places))
-        found = self.kernels.run(entry, tensors, self.args, self.shapes, wanted)
-        return None if found is None else tuple(_placed(places, found, len(self.args)))
+        tensors = (*given, *kept) if entry is not None and entry.reads_kept else given
+        found = self.run(entry, tensors, self.wanted(needs))
+        return None if found is None or entry is None else tuple(_placed(entry.places, found, len(self.args)))
 
     def second(self, needs: Any, given: tuple[Any, ...], cotangents: Any) -> list[Any] | None:
         """Return what cotangents of the gradients give to ``given``; None where no pass serves."""
@@ -256,15 +440,13 @@ class _Call:
         if entry is None:
             return None
         wanted = sum(needs[place] << k for k, place in enumerate(entry.places))
-        tensors = (*given, *[c for c in cotangents if c is not None])
-        found = self.kernels.run(entry, tensors, self.args, self.shapes, wanted)
+        found = self.run(entry, (*given, *[c for c in cotangents if c is not None]), wanted)
         return None if found is None else _placed(entry.places, found, len(given))
 
     def tangents(self, found: Any, tangents: Any) -> Any:
         """Return the tangents of the outputs; None where no pass serves."""
         entry = self.passes.tangents.get(_defined(tangents))
-        given = (*found, *[t for t in tangents if t is not None])
-        return None if entry is None else self.kernels.run(entry, given, self.args, self.shapes)
+        return self.run(entry, (*found, *[t for t in tangents if t is not None]))
 
 
 class _Gradients(Function):
@@ -319,7 +501,7 @@ def _through(function: Any, first: Any, needs: Any, given: Any, wanted: Any, cot
         [g for g, _ in pairs],
         [aliases[k] for k in places],
         [c for _, c in pairs],
-        create_graph=torch.is_grad_enabled(),
+        create_graph=_recording(),
         allow_unused=True,
     )
     return _placed(tuple(places), pulled, len(given))
@@ -353,6 +535,7 @@ class Library:
     SYMGRAD_KERNELS=0 turns them off.
     """
 
+    kind = "cpu"  # of devices
     as_is: frozenset[torch.dtype] = frozenset()  # dtypes that a pass reads beside its own
     narrow = 2048  # elements up to which vectors of 256 bits serve: what follows those of 512 is slow
 
@@ -366,34 +549,27 @@ class Library:
         self.elsewhere = elsewhere  # the passes over CUDA tensors
         self.on = os.environ.get("SYMGRAD_KERNELS", "1") != "0"
         self.walks: dict[Any, Any] = {}
-        self.recent: dict[Any, Any] = {}  # the last walks of each pass, and what knows their layouts
+        self.known: list[_Known] = []
+        if elsewhere is not None:
+            elsewhere.known = self.known
         self.libraries: dict[Any, Any] = {}
         self.missing: set[int] = set()  # parts that cannot be compiled
         self.lock = Lock()
 
-    def run(self, entry: Any, tensors: Any, numbers: Any = (), shapes: Any = None, wanted: int = -1) -> Any:
-        """Return the results of a pass, None for those not wanted; None alone where it declines.
+    def find(self, entry: Any, tensors: Any, shapes: Any, wanted: int = -1) -> Any:
+        """Return how a pass runs over these tensors; what is false, or None, where it does not.
 
         ``shapes`` are those of the inputs of forward, by default those of ``tensors``.
         """
-        if entry is None or not self.on or _dispatch_modes():
+        if not self.on or _dispatch_modes():
             return None
         for t in tensors:
             if type(t) not in _PLAIN or t.is_nested:
                 return None
-        for alike, known, walk in self.recent.get((entry.name, wanted), ()):
-            if known == shapes and alike(*tensors):
-                return self.call(walk, tensors, numbers)
-        if not all(t.is_cpu for t in tensors):
-            cuda = self.elsewhere if all(t.is_cuda for t in tensors) else None
-            return cuda and cuda.run(entry, tensors, numbers, shapes, wanted)
-        walk = self.walk(entry, tensors, shapes, wanted)
-        return walk and self.call(walk, tensors, numbers)
-
-    def walk(self, entry: Any, tensors: Any, shapes: Any, wanted: int) -> Any:
-        """Return how a pass runs over these plain tensors, None where it must not."""
+        if any(t.device.type != self.kind for t in tensors):
+            return self.elsewhere and self.elsewhere.find(entry, tensors, shapes, wanted)
         try:
-            layouts = [(t.dtype, t.shape, t.stride()) for t in tensors]
+            layouts = [(t.device, t.dtype, t.shape, t.stride()) for t in tensors]
             if any(t.is_neg() or t.data_ptr() == 0 for t in tensors):
                 return None
         except RuntimeError:  # sparse tensors have no strides, wrappers of transforms no storage
@@ -402,47 +578,16 @@ class Library:
         walk = self.walks.get(key)
         if walk is None:
             walk = self.prepare(entry, tensors, shapes, wanted, key)
-        if not walk:
-            return None
         walk.searches += 1
-        if _Layouts is not None and walk.searches & (walk.searches - 1) == 0:  # ever more rarely
-            sizes, strides = [list(t.shape) for t in tensors], [list(t.stride()) for t in tensors]
-            alike = _Layouts(*tensors, dynamic_dims_sizes=sizes, dynamic_dims_strides=strides)
-            others = self.recent.get((entry.name, wanted), ())[:3]
-            self.recent[entry.name, wanted] = (alike.check, shapes, walk), *others
         return walk
 
-    def call(self, walk: Any, tensors: Any, numbers: Any) -> Any:
-        """Return the results of a pass over tensors with the layouts of its walk."""
-        addresses = [t.data_ptr() for t in tensors]
-        if 0 in addresses:  # of a storage that was freed
-            return None
-        if walk.copies:
-            tensors = walk.copied(tensors)
-            addresses = [t.data_ptr() for t in tensors]
-        results: list[Tensor | None] = []
-        for shape, strides, dtype in walk.results:
-            if shape is None:
-                results.append(None)
-                addresses.append(0)
-            else:
-                result = _empty_strided(shape, strides, dtype)
-                results.append(result)
-                addresses.append(result.data_ptr())
-        if walk.places is not None:
-            addresses = [addresses[place] for place in walk.places]
-        if walk.offsets:
-            addresses = [address + offset for address, offset in zip(addresses, walk.offsets, strict=True)]
-        threads = torch.get_num_threads()
-        if walk.function(*walk.subset, *addresses, *numbers, *walk.counts, walk.address, threads):
-            return None  # a place out of range, for which eager operations have an error
-        for k, (dim, _, *pairs) in walk.joined.items():
-            parts = results[k].unbind(0)
-            results[k] = torch.stack(parts, -1).flatten(-2) if pairs else torch.cat(parts, dim)
-        return results if walk.finish is None else list(walk.finish(walk.dtype, *results))
+    def remember(self, known: _Known) -> None:
+        """Let calls like this one take the quick way from now on."""
+        if known.is_of_use:
+            self.known[:] = [known, *self.known[:3]]
 
     def prepare(self, entry: Any, tensors: Any, shapes: Any, wanted: int, key: Any) -> Any:
-        """Return how a pass runs over tensors like these, or False where it must not."""
+        """Return how a pass runs over tensors like these, what is false where it must not."""
         known = [place for place, dims, _ in entry.operands if dims is None]
         known += [place for place, *_ in entry.operands[len(entry.operands) - entry.whole :]]
         dtypes = {t.dtype for k, t in enumerate(tensors) if t.dtype != torch.bool and k not in known}
@@ -459,8 +604,8 @@ class Library:
                 walk = library is not None and self.bind(walk, entry, tensors, library)
         if len(self.walks) > 2000:  # of shapes that keep changing
             self.forget()
-        self.walks[key] = walk
-        return walk
+        self.walks[key] = walk or _Declined()
+        return self.walks[key]
 
     @staticmethod
     def can_compile() -> bool:
@@ -475,7 +620,7 @@ class Library:
     def forget(self) -> None:
         """Forget how passes run."""
         self.walks.clear()
-        self.recent.clear()
+        self.known.clear()
 
     def library(self, dtype: Any, part: int = 0, narrow: bool = False) -> Any:
         """Return compiled passes for tensors of a dtype, None where there are none."""
@@ -508,18 +653,11 @@ class Library:
 
     def bind(self, walk: Any, entry: Any, tensors: Any, library: Any) -> Any:
         """Return the walk with the function that it calls, and its geometry; None where the library has none."""
-        walk.function, walk.finish = getattr(library, entry.name, None), entry.finish
-        if walk.function is None:
+        function = getattr(library, entry.name, None)
+        if function is None:
             return self.give_up(RuntimeError(f"{library._name} has no {entry.name}: remove it"), entry.part)
-        walk.function.argtypes = entry.types()
-        walk.function.restype = ctypes.c_int if entry.placed or entry.whole else None
-        numbers = [len(walk.sizes) - 1, *walk.sizes[-1:], *walk.sizes[:-1]]
-        for k, steps in enumerate(walk.steps, -len(entry.operands)):
-            numbers += [walk.summed[k]] if k >= 0 else []
-            numbers += [min(steps[-1], 1), *steps[:-1]]
-        walk.geometry = array("q", numbers)
-        walk.address, _ = walk.geometry.buffer_info()
-        return walk
+        function.argtypes = [ctypes.c_char_p]
+        return _Run(walk, function, entry, len(tensors))
 
 
 class CudaLibrary(Library):
@@ -529,35 +667,6 @@ class CudaLibrary(Library):
     as_is = frozenset({torch.bool, torch.int32})
     narrow = 0
     refused: Any = ()  # what Triton raises where it cannot compile a pass for a device
-
-    def run(self, entry: Any, tensors: Any, numbers: Any = (), shapes: Any = None, wanted: int = -1) -> Any:
-        """Return the results of a pass, None for those not wanted; None alone where it declines."""
-        if entry is None or not self.on or _dispatch_modes():
-            return None
-        key: list[Any] = [entry.name, wanted, shapes]
-        try:
-            for t in tensors:
-                if type(t) not in _PLAIN or t.device.type != self.kind or t.is_neg():
-                    return None
-                if t.data_ptr() == 0:
-                    return None
-                key += (t.device, t.dtype, t.shape, t.stride())
-        except RuntimeError:  # as on a CPU
-            return None
-        known = tuple(key)
-        walk = self.walks.get(known)
-        if walk is None:
-            walk = self.prepare(entry, tensors, shapes, wanted, known)
-        if not walk:
-            return None
-        tensors = walk.copied(tensors)
-        try:
-            with torch.cuda.device(tensors[0].get_device()):
-                operands = [tensors[place] for place, *_ in entry.operands]
-                results = walk.function(operands, (*numbers, *walk.counts))
-                return results if walk.finish is None else list(walk.finish(walk.dtype, *results))
-        except self.refused as error:
-            return self.give_up(error)
 
     def prepare(self, entry: Any, tensors: Any, shapes: Any, wanted: int, key: Any) -> Any:
         """Return how a pass runs, as on a CPU; every choice of results has a kernel of its own."""
@@ -582,19 +691,100 @@ class CudaLibrary(Library):
             None if size is None else (size, strides, steps, summed > 0, dtype)
             for (size, strides, dtype), steps, summed in zip(walk.results, walk.steps[count:], walk.summed, strict=True)
         ]
-        walk.finish = entry.finish
-        walk.function = library.Plan(library.PASSES[entry.name], walk.dtype, walk.sizes, walk.steps[:count], results)
-        return walk
+        plan = library.Plan(library.PASSES[entry.name], walk.dtype, walk.sizes, walk.steps[:count], results)
+        return _Launch(walk, plan, entry, self)
+
+
+class _Declined:
+    """That no pass runs over tensors of some layouts."""
+
+    searches = 0
+
+    def __bool__(self) -> bool:
+        return False
+
+
+class _Run:
+    """A compiled pass over tensors of given layouts."""
+
+    searches = 0
+
+    def __init__(self, walk: _Walk, function: Any, entry: Pass, given: int) -> None:
+        self.walk, self.function, self.finish = walk, function, entry.finish
+        numbers = [len(walk.sizes) - 1, *walk.sizes[-1:], *walk.sizes[:-1]]
+        for k, steps in enumerate(walk.steps, -len(entry.operands)):
+            numbers += [walk.summed[k]] if k >= 0 else []
+            numbers += [min(steps[-1], 1), *steps[:-1]]
+        self.geometry = array("q", numbers)
+        self.address, _ = self.geometry.buffer_info()
+        self.packed, self.wanted, self.counts = Struct(entry.format).pack, walk.subset, walk.counts
+        self.made = [own for own in walk.results if own[0] is not None]
+        self.copied = walk.copied if walk.copies else None
+        is_finished = len(self.made) == len(walk.results) and not walk.joined and self.finish is None
+        self.finished = None if is_finished else self._finished
+        # What the arguments are of the addresses of tensors, of results, and 0, and where they begin in it.
+        counter = iter(range(given, given + len(self.made)))
+        places = [*range(given), *(-1 if size is None else next(counter) for size, *_ in walk.results)]
+        order = [(places[place], offset) for place, offset in zip_longest(walk.places, walk.offsets, fillvalue=0)]
+        self.order = [] if order == [(k, 0) for k in range(given + len(self.made))] else order
+
+    def __call__(self, tensors: Any, numbers: Any) -> list[Any] | None:
+        """Return the results, None for those not wanted; None alone where eager operations are to serve."""
+        addresses = list(map(_address_of, tensors))
+        if 0 in addresses:  # of a storage that was freed
+            return None
+        if self.copied is not None:
+            tensors = self.copied(tensors)
+            addresses = list(map(_address_of, tensors))
+        results: list[Any] = list(starmap(_empty_strided, self.made))
+        addresses += map(_address_of, results)
+        if self.order:
+            addresses.append(0)
+            addresses = [addresses[place] + offset for place, offset in self.order]
+        if self.function(self.packed(self.address, _threads(), self.wanted, *addresses, *numbers, *self.counts)):
+            return None  # a place out of range, for which eager operations have an error
+        return results if self.finished is None else self.finished(results)
+
+    def _finished(self, made: list[Any]) -> list[Any]:
+        """Return the results of what the pass has made."""
+        own = iter(made)
+        results: list[Any] = [None if size is None else next(own) for size, *_ in self.walk.results]
+        for k, (dim, _, *pairs) in self.walk.joined.items():
+            parts = results[k].unbind(0)
+            results[k] = torch.stack(parts, -1).flatten(-2) if pairs else torch.cat(parts, dim)
+        return results if self.finish is None else list(self.finish(self.walk.dtype, *results))
+
+
+class _Launch:
+    """A pass in Triton over tensors of given layouts."""
+
+    searches = 0
+
+    def __init__(self, walk: _Walk, plan: Any, entry: Pass, library: CudaLibrary) -> None:
+        self.walk, self.plan, self.entry, self.library = walk, plan, entry, library
+
+    def __call__(self, tensors: Any, numbers: Any) -> list[Any] | None:
+        """Return the results, None for those not wanted; None alone where eager operations are to serve."""
+        if not self.library.on or any(t.data_ptr() == 0 for t in tensors):
+            return None
+        walk, finish = self.walk, self.entry.finish
+        tensors = walk.copied(tensors)
+        try:
+            with torch.cuda.device(tensors[0].get_device()):
+                operands = [tensors[place] for place, *_ in self.entry.operands]
+                results: list[Any] = self.plan(operands, (*numbers, *walk.counts))
+                return results if finish is None else list(finish(walk.dtype, *results))
+        except self.library.refused as error:
+            self.library.give_up(error)
+            return None
 
 
 class _Walk:
     """How a pass runs over tensors of given shapes and strides."""
 
     def __init__(self, dtype: torch.dtype) -> None:
-        self.function: Any = None
-        self.finish: Any = None
         self.dtype = dtype
-        self.places: list[int] | None = []  # of the arguments among tensors and results; None: as they are
+        self.places: list[int] = []  # of the arguments among tensors and results
         self.offsets: list[int] = []  # of the parts that the arguments are, in bytes; none where they are whole
         self.joined: dict[int, Any] = {}  # the results whose parts lie one after the other, and what parts these are
         self.copies: dict[int, Any] = {}
@@ -602,11 +792,8 @@ class _Walk:
         self.sizes: list[int] = []
         self.steps: list[list[int]] = []
         self.summed: list[int] = []
-        self.subset: tuple[int, ...] = ()
+        self.subset = 0  # of results, as bits
         self.counts: tuple[int, ...] = ()
-        self.address = 0
-        self.searches = 0
-        self.geometry: Any = None
 
     def copied(self, tensors: Any) -> list[Tensor]:
         """Return the tensors, those of unfit strides or of truth values copied."""
@@ -718,11 +905,10 @@ def _walk(entry: Any, tensors: Any, inputs: Any, wanted: int, dtype: torch.dtype
         steps += [step] * count
         offsets += [index * apart * dtype.itemsize if is_wanted else 0 for index in range(count)]
         places += [len(tensors) + k] * count
-    walk.places = None if places == list(range(len(places))) else places
+    walk.places = places
     walk.offsets = offsets if any(offsets) else []
     walk.joined = {k: parts for k, parts in walk.joined.items() if wanted >> k & 1}
-    subset = subset if subset in entry.subsets else entry.subsets[-1]
-    walk.subset = (subset,) if len(entry.subsets) > 1 else ()
+    walk.subset = subset if subset in entry.subsets else entry.subsets[-1]
     walk.sizes, walk.steps = _merged(shape, dims, steps, entry.rows)
     walk.counts = tuple(_count_of(name, shape) for name in entry.counts)
     return walk

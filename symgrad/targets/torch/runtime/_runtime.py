@@ -39,9 +39,15 @@ _add_batch_dim: Any = getattr(_functorch, "_add_batch_dim", None)
 _CAN_LOOK_INSIDE = None not in (_unwrap, _level_of, _batch_dim_of, _add_batch_dim)
 
 
+def has_tangents() -> bool:
+    """Tell whether a level of forward mode may be on."""
+    level: int = getattr(_forward_ad, "_current_level", 0)
+    return level >= 0
+
+
 def forward_mode() -> bool:
     """Tell whether forward-mode differentiation may be on."""
-    return getattr(_forward_ad, "_current_level", 0) >= 0 or in_functorch()
+    return has_tangents() or in_functorch()
 
 
 def differentiated() -> bool:
@@ -528,7 +534,8 @@ def entry(
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
     compiled = surrogate or traced.apply
     scripted = surrogate or bare.forward  # torch.jit.save refuses a Function
-    infer, record = (bare.forward, function) if kernels is None else kernels.serve(function, outputs)
+    infer, record, quick = (bare.forward, function, None) if kernels is None else kernels.serve(function, outputs)
+    quick = None if residuals else quick
     above: Any = super(Function, record)
     direct = above.apply  # Function.apply binds a signature: 12 us
     is_compiling = torch.compiler.is_compiling
@@ -536,6 +543,8 @@ def entry(
     def call(*args: Any) -> Any:
         if is_compiling():
             return exported(*args) if exported is not None and is_exporting() else compiled(*args)
+        if quick is not None and (known := quick(*args)) is not None:
+            return known
         if in_functorch():
             return bare.apply(*(args if outputs == 1 else _batched_alike(args)))
         if in_jit_trace():

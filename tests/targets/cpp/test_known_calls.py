@@ -1,0 +1,134 @@
+"""Calls whose tensors are like those of an earlier one take a short way, and get what the long one gives."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from effort import calls
+from fused import agree, all_written, needs_compiler
+from fused_specs import GATE, LAYER, LOSS, SOFT, TWO
+from torch.autograd import forward_ad
+
+pytestmark = needs_compiler
+
+CASES = [
+    ("gate", [(5, 4), (4,)], ()),
+    ("layer", [(7, 33), (33,), (33,)], ()),
+    ("two", [(4, 5), (5,)], ()),
+    ("loss", [(4, 5), (4, 5)], (0.5, "sum")),
+    ("loss", [(4, 5), (4, 5)], (0.5, "none")),
+    ("soft", [(4, 40), (40,)], ()),
+]
+
+
+@pytest.fixture(scope="module")
+def modules(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("SYMGRAD_KERNELS", raising=False)
+        yield all_written((GATE, LAYER, LOSS, SOFT, TWO), tmp_path_factory.mktemp("known"))
+
+
+def drawn(shapes, seed):
+    generator = torch.Generator().manual_seed(seed)
+    return [torch.rand(s, generator=generator, dtype=torch.float64) + 0.5 for s in shapes]
+
+
+def outputs_of(module, tensors, settings):
+    found = getattr(module, module._kernels.source.stem)(*tensors, *settings)
+    return list(found) if isinstance(found, tuple) else [found]
+
+
+def evaluated(module, tensors, settings, wanted, twice=False):
+    """Outputs, gradients and, where these are differentiated in turn, what they give to the tensors."""
+    leaves = [t.clone().requires_grad_(k in wanted) for k, t in enumerate(tensors)]
+    outputs = outputs_of(module, leaves, settings)
+    read = [t for t in leaves if t.requires_grad]
+    if not read:
+        return outputs
+    cotangents = [y.detach().cos() for y in outputs]
+    gradients = torch.autograd.grad(outputs, read, cotangents, create_graph=twice)
+    second = torch.autograd.grad([g.sin().sum() for g in gradients], read, allow_unused=True) if twice else ()
+    return [*outputs, *gradients, *(g for g in second if g is not None)]
+
+
+@pytest.mark.parametrize(("op", "shapes", "settings"), CASES, ids=str)
+def test_a_known_call_gives_what_the_first_one_gave_and_eager_methods_give(modules, op, shapes, settings):
+    module = modules[op]
+    count = len(shapes)
+    for wanted in (range(count), [0], []):
+        module._kernels.forget()
+        for seed in range(4):
+            tensors = drawn(shapes, seed)
+            found = evaluated(module, tensors, settings, wanted)
+            assert module._kernels.known
+            module._kernels.on = False
+            agree(found, evaluated(module, tensors, settings, wanted))
+            module._kernels.on = True
+
+
+@pytest.mark.parametrize(("op", "shapes", "settings"), CASES, ids=str)
+def test_gradients_of_a_known_call_can_be_differentiated(modules, op, shapes, settings):
+    module = modules[op]
+    module._kernels.forget()
+    tensors = drawn(shapes, 0)
+    wanted = range(len(shapes)) if op != "loss" else [0]
+    first = evaluated(module, tensors, settings, wanted, twice=True)
+    assert module._kernels.known
+    agree(evaluated(module, tensors, settings, wanted, twice=True), first)
+
+
+def test_each_way_through_the_branches_is_known_by_itself(modules):
+    module = modules["loss"]
+    module._kernels.forget()
+    tensors = drawn([(4, 5), (4, 5)], 0)
+    ways = [(0.5, "mean"), (0.5, "sum"), (2.0, "none"), (2.0, "mean")]
+    first = [evaluated(module, tensors, way, [0]) for way in ways]
+    for _ in range(2):
+        for way, found in zip(ways, first, strict=True):
+            agree(evaluated(module, tensors, way, [0]), found)
+
+
+def test_what_asks_for_another_way_does_not_take_the_short_one(modules):
+    """Transforms, forward mode and calls that nothing records, of tensors that are known."""
+    gate = modules["gate"]
+    gate._kernels.forget()
+    x, beta = drawn([(5,), ()], 0)
+    x.requires_grad_()
+    for _ in range(3):
+        (gradient,) = torch.autograd.grad(gate.gate(x, beta).sum(), x)
+    assert gate._kernels.known
+    agree([torch.func.grad(lambda t: gate.gate(t, beta).sum())(x)], [gradient])
+    agree([torch.func.vmap(gate.gate, (0, None))(x, beta)], [gate.gate(x, beta)])
+    with forward_ad.dual_level():
+        dual = forward_ad.make_dual(x.detach(), torch.ones(5, dtype=torch.float64))
+        agree([forward_ad.unpack_dual(gate.gate(dual, beta)).tangent], [gradient])
+    with torch.no_grad():
+        assert not gate.gate(x, beta).requires_grad
+    assert gate.gate(x, beta).requires_grad and not gate.gate(x.detach(), beta).requires_grad
+    with torch.inference_mode():
+        assert gate.gate(x, beta).is_inference()
+
+
+def test_a_cotangent_that_is_missing_or_lies_otherwise(modules):
+    two = modules["two"]
+    two._kernels.forget()
+    x, z = (t.requires_grad_() for t in drawn([(4, 5), (4, 5)], 0))
+    for _ in range(2):
+        a, _ = two.two(x, z)
+        agree(torch.autograd.grad(a, [x, z], torch.ones(4, 5, dtype=torch.float64)), [z.exp(), x * z.exp()])
+        agree(torch.autograd.grad(two.two(x, z)[1], [x, z], torch.ones(5, 4, dtype=torch.float64).mT), [x * 0 + 1] * 2)
+        a, b = two.two(x, z)
+        agree(torch.autograd.grad(a.sum() + b.sum(), [x, z]), [z.exp() + 1, x * z.exp() + 1])
+
+
+def test_a_known_call_makes_few_calls_of_python(modules):
+    gate = modules["gate"]
+    gate._kernels.forget()
+    x, beta = (t.requires_grad_() for t in drawn([(5, 4), (4,)], 0))
+    grad = torch.ones(5, 4, dtype=torch.float64)
+    for _ in range(3):
+        gate.gate(x, beta).backward(grad)
+    assert calls(lambda: gate.gate(x, beta)) <= 14
+    node = gate.gate(x, beta).grad_fn
+    with torch.no_grad():
+        assert calls(lambda: node.apply(grad)) <= 7
