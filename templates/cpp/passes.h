@@ -673,9 +673,28 @@ struct Pass final : Frame<Compute, Storage> {
         return where(b != b, b, where(kind == '>' ? b > a : b < a, b, a));
     }
 
-    INLINE static double combined(char kind, double a, double b) {
+    template <typename Vector>
+    INLINE static Vector chosen(char kind, Vector a, Vector b) {
         if (kind == '+') return a + b;
-        return (kind == '>' ? b > a : b < a) || b != b ? b : a;
+        return (kind == '>' ? b > a : b < a) | (b != b) ? b : a;
+    }
+
+    // So many numbers as one, by halves, without a branch: which is larger cannot be foreseen.
+    template <int count>
+    INLINE static double folded(char kind, const double* x) {
+        if constexpr (count > 2) {
+            typedef double Half __attribute__((vector_size(count * 4)));
+            Half low, high;
+            memcpy(&low, x, sizeof low);
+            memcpy(&high, x + count / 2, sizeof high);
+            low = chosen(kind, low, high);
+            double half[count / 2];
+            memcpy(half, &low, sizeof half);
+            return folded<count / 2>(kind, half);
+        } else {
+            typedef double Pair __attribute__((vector_size(16)));
+            return chosen(kind, Pair{x[0], x[0]}, Pair{x[1], x[1]})[0];
+        }
     }
 
     // The lanes of a value as one, in float64: halves are combined, for all rows wait for this.
@@ -686,12 +705,7 @@ struct Pass final : Frame<Compute, Storage> {
         other.part[0] = wide.part[1];
         double lanes[W / 2];
         memcpy(lanes, combined(kind, wide, other).part, sizeof lanes);
-#pragma GCC unroll 4
-        for (int half = W / 4; half > 0; half /= 2) {
-#pragma GCC unroll 4
-            for (int j = 0; j < half; j++) lanes[j] = combined(kind, lanes[j], lanes[j + half]);
-        }
-        return lanes[0];
+        return folded<W / 2>(kind, lanes);
     }
 };
 
