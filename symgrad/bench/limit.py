@@ -42,8 +42,8 @@ def _stream() -> Any:
     return function
 
 
-def limit(read: Sequence[Tensor], written: Sequence[Tensor]) -> Callable[[], None]:
-    """A function that reads the bytes of some tensors and writes new ones of the sizes of others.
+def limit(read: Sequence[Tensor], written: Sequence[Tensor]) -> Callable[[], object]:
+    """A function that reads the bytes of some tensors and writes new ones of the sizes of others, which it returns.
 
     On CUDA it copies, which reads and writes as many bytes together.
     """
@@ -56,7 +56,7 @@ def limit(read: Sequence[Tensor], written: Sequence[Tensor]) -> Callable[[], Non
     threads = torch.get_num_threads() if sum((*sizes, *targets)) > _FOR_ONE_THREAD else 1
     read_bytes, written_bytes = (ctypes.c_int64 * len(sizes))(*sizes), (ctypes.c_int64 * len(targets))(*targets)
 
-    def move() -> None:
+    def move() -> list[Tensor]:
         made = [torch.empty(n, dtype=torch.uint8) for n in targets]
         stream(
             (ctypes.c_void_p * len(sources))(*[t.data_ptr() for t in sources]),
@@ -67,14 +67,15 @@ def limit(read: Sequence[Tensor], written: Sequence[Tensor]) -> Callable[[], Non
             len(made),
             threads,
         )
+        return made
 
     return move
 
 
-def _copying(size: int, device: torch.device) -> Callable[[], None]:
+def _copying(size: int, device: torch.device) -> Callable[[], object]:
     source, target = torch.zeros(2, max(1, size), dtype=torch.uint8, device=device)
 
-    def move() -> None:
-        target.copy_(source)
+    def move() -> object:
+        return target.copy_(source)
 
     return move

@@ -12,6 +12,7 @@ from fractions import Fraction
 from typing import Any, NoReturn, TypeVar
 
 from symgrad.accuracy.evaluate import exact
+from symgrad.analysis.integers import is_of_truths
 from symgrad.errors import shown, suggestion
 from symgrad.ir import expr as ex
 from symgrad.ir import truth
@@ -44,6 +45,7 @@ CONSTANTS: Mapping[str, Expr] = {
     **{name: ex.const(name) for name in ("EulerGamma", "GoldenRatio", "Catalan")},
 }  # fmt: skip
 _ELSEWHERE = {"inf": "oo", "infinity": "oo", "π": "pi", "true": "True", "false": "False"}  # names of other languages
+_OF_MODULES = {"e": "E", "inf": "oo"}  # their names in math, numpy and torch
 # What SymPy has by these names, and formulas have not.
 NO_NUMBERS: Mapping[str, str] = {
     "I": "SymPy's is the imaginary unit, and formulas are real",
@@ -130,8 +132,10 @@ class Builder:
         return truth.where(value, ONE, ZERO) if value.is_boolean else value
 
     def truth(self, node: ast.expr) -> Expr:
-        """The value of a node as a truth value."""
+        """The value of a node as a truth value; elements of truth values that were only moved are such again."""
         value = self.value(node)
+        if not value.is_boolean and is_of_truths(value):
+            return self.settled(node, truth.compare("gt", value, ZERO))
         if not value.is_boolean:
             what = "a text" if is_text(value) else "a number"
             self.fail(node, f"{what} where a condition is needed{self._condition_hint(node)}")
@@ -299,13 +303,11 @@ class Builder:
         if node.attr in _METHODS:
             operand = self.scoped(node.value)
             return self.shaped(calls.apply(self, node, _METHODS[node.attr], (operand,), {}))
-        number = limit(self, node)
+        number = limit(self, node) or self._of_module(node)
         if number is not None:
             return number
         fields = self.fields(node.value)
         if fields is None:
-            if self._is_singleton(node):
-                return _SINGLETONS[node.attr]
             self.fail(_name_of(node), self._unknown_attribute(node))
         if node.attr not in fields:
             near = self.suggestion(node.attr, fields)
@@ -315,11 +317,16 @@ class Builder:
         assert found is not None
         return found
 
-    def _is_singleton(self, node: ast.Attribute) -> bool:
-        """Whether a node is one of SymPy's own numbers, such as `S.Half` or `sp.S.Half`."""
-        module, _, name = self.syntax.source(node.value).rpartition(".")
-        of_sympy = name == "S" and module in ("", *MODULES) and (module or name) not in self.scope.names
-        return of_sympy and node.attr in _SINGLETONS
+    def _of_module(self, node: ast.Attribute) -> Expr | None:
+        """A constant of a module, such as `math.pi`, or one of SymPy's own numbers, such as `S.Half` or `sp.S.Half`."""
+        source = self.syntax.source(node.value)
+        if source.partition(".")[0] in self.scope.names:
+            return None
+        module, _, name = source.rpartition(".")
+        if name == "S" and module in ("", *MODULES):
+            return _SINGLETONS.get(node.attr)
+        known = source in calls.OF_ELEMENTS or source in MODULES
+        return CONSTANTS.get(_OF_MODULES.get(node.attr, node.attr)) if known else None
 
     def _unknown_attribute(self, node: ast.Attribute) -> str:
         if isinstance(node.value, ast.Call):
@@ -380,6 +387,7 @@ _BUILD: Mapping[type[ast.expr], Callable[[Builder, Any], Expr]] = {
     ast.Compare: Builder._compare,
     ast.Attribute: Builder._attribute,
     ast.Call: Builder._call,
+    ast.IfExp: calls.conditional,
     ast.Subscript: Builder._subscript,
     ast.List: Builder._sequence,
     ast.Tuple: Builder._sequence,

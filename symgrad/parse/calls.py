@@ -51,7 +51,7 @@ _DEFAULTS: Mapping[str, Mapping[str, Expr]] = {
     "clamp": {"min": MINUS_ONE * OO, "max": OO},
     "heaviside": {"values": HALF},
 }
-_OF_ELEMENTS = frozenset({"np", "numpy", "jnp", "jax.numpy", "math"})  # of others their defaults differ from torch's
+OF_ELEMENTS = frozenset({"np", "numpy", "jnp", "jax.numpy", "math"})  # of others their defaults differ from torch's
 # Torch's methods whose arguments are not those of the function after its first.
 _OTHER_METHODS: Mapping[str, str] = {
     "max": "max(a, b) or max(a, dim=...)",
@@ -72,7 +72,7 @@ def plain_name(builder: Builder, function: ast.expr) -> str | None:
     module = builder.syntax.source(function.value)
     if module.partition(".")[0] in builder.scope.names:
         return None
-    of_elements = module in _OF_ELEMENTS and (function.attr in SPELLINGS or function.attr == "where")
+    of_elements = module in OF_ELEMENTS and (function.attr in SPELLINGS or function.attr == "where")
     return function.attr if of_elements or module in MODULES else None
 
 
@@ -344,6 +344,11 @@ def _where(builder: Builder, name: str, node: ast.Call) -> Expr:
     parameters = ("condition", "input", "other")
     bound = bind(builder, name, node, parameters, len(parameters))
     return _choose(builder, [(bound["input"], bound["condition"])], bound["other"])
+
+
+def conditional(builder: Builder, node: ast.IfExp) -> Expr:
+    """``a if condition else b``."""
+    return _choose(builder, [(node.body, node.test)], node.orelse)
 
 
 def _piecewise(builder: Builder, name: str, node: ast.Call) -> Expr:

@@ -38,7 +38,9 @@ _TOKEN = re.compile(
 )
 _EXPONENT = re.compile(r"[eE]([+-]?)0*([0-9]*)$")
 
-_BINARY = frozenset({"*", "/", "//", "%", "@", "**", "<", "<=", ">", ">=", "==", "!=", "&", "|", "and", "or"})
+_BINARY = frozenset({
+    "*", "/", "//", "%", "@", "**", "<", "<=", ">", ">=", "==", "!=", "&", "|", "and", "or",
+    "if", "else"})  # fmt: skip
 _SIGNS = frozenset({"+", "-"})
 _PREFIXES = frozenset({"~", "not"})
 _VALUES = frozenset({"True", "False", "None"})
@@ -60,8 +62,6 @@ _REFUSED: Mapping[str, str] = {
     "\\": "a backslash has no place in a formula; it may extend over several lines as it is",
     "'": "a text that is never closed, or that holds a backslash",
     '"': "a text that is never closed, or that holds a backslash",
-    "if": "'if' is not part of the language; write where(condition, a, b)",
-    "else": "'else' is not part of the language; write where(condition, a, b)",
     "in": "'in' is not an operator; compare with '==' and 'or'",
     "is": "'is' is not an operator; did you mean '=='?",
     "lambda": "'lambda' is not part of the language",
@@ -145,6 +145,7 @@ class _Scanner:
         self._open: list[tuple[str, int, bool]] = []  # bracket, offset, whether it is a call's or subscript's
         self._before = "start"
         self._token = ""  # the one before
+        self._ifs: list[int] = []  # offsets of those whose 'else' is to come
         self._argument = False  # whether the token before is a word that may name an argument
         self.pieces: list[str] = []  # the text on one line, of the same length
 
@@ -206,12 +207,22 @@ class _Scanner:
             elif token == "," and not self._open:
                 self._add(at, "a formula is one expression; what stands after ',' has no meaning")
             self._before = "comma" if token == "," else "operator"
+            self._conditional(at, token)
         elif token == "=":
             if not (self._argument and self._open and self._open[-1][2]):
                 self._add(at, "'=' has no meaning here; did you mean '=='?")
         elif token not in _SIGNS:
             self._add(at, _REFUSED.get(token) or f"{shown(token)} has no place in a formula")
             self._before = "any"
+
+    def _conditional(self, at: int, token: str) -> None:
+        """Pair 'if' and 'else'."""
+        if token == "if":
+            self._ifs.append(at)
+        elif token == "else" and self._ifs:
+            self._ifs.pop()
+        elif token == "else":
+            self._add(at, "'else' without 'if'; a choice is written: a if condition else b")
 
     def _bracket(self, at: int, token: str) -> bool:
         if token in _CLOSING:
@@ -236,6 +247,8 @@ class _Scanner:
         if self._before == "start":
             self._add(0, "the formula is empty")
         self._missing_before(len(self._text.rstrip()), "the end")
+        for at in self._ifs:
+            self._add(at, "'if' without 'else'; a choice is written: a if condition else b")
         for bracket, at, _ in self._open:
             self._add(at, f"{bracket!r} is never closed")
 

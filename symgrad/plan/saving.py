@@ -204,14 +204,17 @@ def rank(plan: Plan, policy: str) -> tuple[float, ...]:
     """What a policy minimises, first things first.
 
     `memory`: bytes, and of as many rather an output's than an input's. `speed`: the time of backward, with at most the
-    composite's bytes. `auto`: bytes, if backward is no slower than the composite's; else time. Where intermediates are
-    kept anyway, one more number for each row is free. An output is rather saved than an intermediate.
+    composite's bytes. `auto`: bytes, if backward is no slower than the composite's or more is kept than it keeps; else
+    time. Where intermediates are kept anyway, one more number for each row is free. An output is rather saved than an
+    intermediate.
     """
     too_large = plan.is_larger
     if policy == "memory":
         return (plan.repeated, plan.bytes, sum(s.source == "input" for s in plan.saved), plan.cost)
     if policy == "auto" and not too_large and plan.cost <= plan.composite_cost:
         return (plan.repeated, 0, round(plan.bytes), bool(plan.extras), plan.cost, plan.bytes)
+    if policy == "auto" and too_large:
+        return (plan.repeated, 2, round(plan.bytes), plan.cost, plan.bytes, len(plan.extras))
     return (plan.repeated, 1 + too_large, plan.cost, plan.bytes, len(plan.extras))
 
 

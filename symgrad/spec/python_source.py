@@ -462,7 +462,7 @@ def _assigned(statement: ast.stmt) -> tuple[ast.Name, ast.expr] | None:
 
 
 _STATEMENTS: dict[type[ast.stmt], str] = {
-    ast.If: "'if' is not part of the language; write where(condition, a, b)",
+    ast.If: "a statement 'if' is not part of the language; write y = a if condition else b",
     ast.For: "loops are not part of the language; write sum(...), or each step by name",
     ast.While: "loops are not part of the language",
     ast.AugAssign: "a name has one value; assign the result to another name",

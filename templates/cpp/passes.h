@@ -386,8 +386,10 @@ struct Pass final : Frame<Compute, Storage> {
                 Storage written[OUT][W];
                 Storage* into[OUT];
                 Compute* add[OUT];
+                bool past[OUT];  // the caches
 #pragma GCC unroll 16
                 for (int k = 0; k < OUT; k++) {
+                    past[k] = streamed[k] && !strip.is_partial();
                     few[k] = last[k] = 0;
                     into[k] = strip.is_partial() || !data[k] ? written[k] : start[k] + strip.at * apart(Pair::written, k);
                     add[k] = reinterpret_cast<Compute*>(strip.is_partial() ? &last[k] : gathered[k].sums + strip.at / W);
@@ -406,7 +408,7 @@ struct Pass final : Frame<Compute, Storage> {
                                 Storage* const p = into[k] + 2 * i;
                                 V low, high;
                                 as_pairs(y[k], y[k + 1 < OUT ? k + 1 : k], low, high);
-                                if (streamed[k]) {
+                                if (past[k]) {
                                     stream(p, low);
                                     stream(p + W, high);
                                 } else {
@@ -416,7 +418,7 @@ struct Pass final : Frame<Compute, Storage> {
                                 }
                             } else if (ends_pair(Pair::written, k) && !strip.is_partial()) {
                                 // It is there already.
-                            } else if (streamed[k] && !strip.is_partial()) {
+                            } else if (past[k]) {
                                 stream(into[k] + i, y[k]);
                             } else {
                                 __builtin_prefetch(into[k] + i + NEAR, 1);
@@ -445,7 +447,7 @@ struct Pass final : Frame<Compute, Storage> {
                 }
             }
             if (Row::reduced || --rows == 0) break;
-            in.next(*this);
+            in.next();
 #pragma GCC unroll 16
             for (int k = 0; k < OUT; k++) {
                 if (data[k]) start[k] += result[k].step[this->rank - 1];
@@ -463,36 +465,40 @@ struct Pass final : Frame<Compute, Storage> {
     }
 
     // What is read along the inner dimension: registers of it that are whole, and the rest of a last one, which stands
-    // in a copy that is filled up with its first element. A value that does not change stands there as often as a
+    // in a copy that is filled up with other elements of the row. A value that does not change stands there as often as a
     // strip is long.
     struct Read {
         const Storage* from[IN];
         const Storage* start[IN];
         int64_t along[IN], whole, rest;  // a mask for the index; elements
+        int64_t step[IN];                // the way to the next row
         int64_t soon[IN], later[IN];     // the way to what is read then
+        bool plain;                      // registers are whole, and all values change along a row
         Storage last[IN][W], still[IN][FEW];
 
         Read(const Pass& pass, const int64_t* at, int64_t begin, int64_t end) {
             rest = (end - begin) % W;
             whole = end - begin - rest;
+            plain = rest == 0;
 #pragma GCC unroll 16
             for (int k = 0; k < IN; k++) {
                 const Operand& own = pass.operand[k];
                 along[k] = own.inner;
+                step[k] = pass.rank > 0 ? own.step[pass.rank - 1] : 0;
                 soon[k] = NEAR & along[k];
-                later[k] = (!Row::reduced ? FAR : pass.rank > 0 ? own.step[pass.rank - 1] : 0) & along[k];
+                later[k] = (Row::reduced ? step[k] : FAR) & along[k];
+                plain = plain && along[k];
                 start[k] = static_cast<const Storage*>(own.data) + at[k] + (begin & along[k]) * apart(Pair::read, k);
                 fill(k);
             }
         }
 
         // The same of the row after it.
-        INLINE void next(const Pass& pass) {
+        INLINE void next() {
 #pragma GCC unroll 16
-            for (int k = 0; k < IN; k++) {
-                start[k] += pass.operand[k].step[pass.rank - 1];
-                fill(k);
-            }
+            for (int k = 0; k < IN; k++) from[k] = start[k] += step[k];
+#pragma GCC unroll 16
+            for (int k = 0; !plain && k < IN; k++) fill(k);
         }
 
         INLINE void fill(int k) {
@@ -502,7 +508,14 @@ struct Pass final : Frame<Compute, Storage> {
                     (&last[0][0])[k * W + j] = start[k][2 * whole + (j < 2 * rest ? j : 0)];
                 return;
             }
-            for (int j = 0; rest && j < W; j++) last[k][j] = start[k][(j < rest ? whole + j : whole) & along[k]];
+            if (rest && whole && along[k]) {  // after the last elements stand others of the row
+                Storage end[2 * W];
+                memcpy(end, start[k] + whole + rest - W, sizeof last[k]);
+                memcpy(end + W, end, sizeof last[k]);
+                memcpy(last[k], end + W - rest, sizeof last[k]);
+            } else {
+                for (int j = 0; rest && j < W; j++) last[k][j] = start[k][(j < rest ? whole + j : whole) & along[k]];
+            }
             if (along[k] == 0) {
                 Storage copies[W];
                 for (int j = 0; j < W; j++) copies[j] = *start[k];

@@ -280,7 +280,7 @@ def _product_sum(name: str, *indices: str) -> sp.Sum:
         (lambda: "class*def", "'class' has no place in a formula"),
         (lambda: "x_ + TribonacciConstant", "unknown name 'TribonacciConstant'; SymPy's is (1 + "),
         (lambda: "Determinant(x_)", "unknown function 'Determinant'; write det(x)"),
-        (lambda: "x_ if x_ > 0 else 0", "'if' is not part of the language; write where(condition, a, b)"),
+        (lambda: "x_ if x_ > 0", "'if' without 'else'; a choice is written: a if condition else b"),
         (lambda: "Sum(x_, (k, 0, 3))", "a sum over a number SymPy's object carries out"),
         (lambda: "expint(1, x_)", "torch has no such function"),
     ],
