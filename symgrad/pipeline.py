@@ -62,13 +62,13 @@ def compile_spec(spec: Spec, *, package: str = "", prove: bool = False, measured
     spec = spec if spec.extern is None else spec.without_kernels()
     program = parse_formulas(spec)
     for_torch = "torch" in spec.options.targets
+    with_passes = for_torch and spec.options.fused
     memory = Memory(measured=measured)
-    operation = compile_operation(program if for_torch else parse_formulas(spec.without_kernels()), memory)
-    written = fused(Layout(operation), _LANGUAGES[spec.options.kernels]) if spec.options.fused and for_torch else None
+    operation = eager = compile_operation(program if for_torch else parse_formulas(spec.without_kernels()), memory)
+    written = fused(Layout(operation), _LANGUAGES[spec.options.kernels]) if with_passes else None
     passes = written if written and written.files else None
-    # What a pass would compute once more is kept for eager operations.
-    eager = operation
-    if written and (passes is None or len(spec.options.targets) > 1):
+    if with_passes and (passes is None or len(spec.options.targets) > 1):
+        # Eager operations keep what a pass would rather compute once more.
         eager = compile_operation(parse_formulas(spec.without_kernels()), memory)
     operation = operation if passes else eager
     wanted = [TARGETS[name] for name in spec.options.targets if name in TARGETS]
