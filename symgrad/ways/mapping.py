@@ -182,19 +182,21 @@ class _Reader:
     def _free(self, hyperparameters: Mapping[str, Any]) -> list[str]:
         """The names that the formulas read and nothing declares, in the order in which they are read.
 
-        Parameters of the module come last: the others are the arguments of its forward.
+        Parameters of the module come last: the others are the arguments of its forward. An output that its own formula
+        reads is a tensor of that name.
         """
         from symgrad.parse.build import CONSTANTS, NO_NUMBERS
 
         declared = {*hyperparameters, *self._formulas["let"], *CONSTANTS, *NO_NUMBERS}
         if any(self._own.values()):
             declared |= {str(d) for keys in self._own.values() for d in keys.get("shape") or () if isinstance(d, str)}
+        outputs = {name for name in self._formulas["outputs"] if name not in _names(self._texts["outputs", name])}
         found: dict[str, None] = {}
         for key in _FORMULAS:
-            outputs = {f"grad_{name}" for name in self._formulas["outputs"]} if key == "gradients" else set()
+            cotangents = {f"grad_{name}" for name in self._formulas["outputs"]} if key == "gradients" else set()
             for name in self._formulas[key]:
                 read = _names(self._texts[key, name])
-                found |= dict.fromkeys(n for n in read if n not in declared | outputs | set(self._formulas["outputs"]))
+                found |= dict.fromkeys(n for n in read if n not in declared | cotangents | outputs)
         module = self._values.get("module")
         parameters = module.get("parameters", {}) if isinstance(module, Mapping) else {}
         owned = {_name(item) for item in parameters}

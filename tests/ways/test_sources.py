@@ -242,6 +242,17 @@ def _product_sum(name: str, *indices: str) -> sp.Sum:
     return sp.Sum(_indexed("X", "i", "k") * _indexed(name, *indices), (K, 0, N - 1))
 
 
+def test_a_symbol_may_be_named_as_the_output_that_reads_it() -> None:
+    y = sp.Symbol("y", real=True)
+    product = symgrad.op("product", y=X * y)
+    assert [t.name for t in product.spec.tensors] == ["x", "y"]
+    assert product(torch.tensor(3.0), torch.tensor(2.0)).item() == 6.0
+    square = symgrad.op("square", y=y**2)
+    assert [t.name for t in square.spec.tensors] == ["y"]
+    with pytest.raises(symgrad.SpecError, match="'a' is an output; name what is shared under 'let'"):
+        symgrad.op("chain", a=sp.sin(X), b=2 * sp.Symbol("a", real=True))
+
+
 @pytest.mark.parametrize(
     ("formula", "message"),
     [

@@ -48,7 +48,12 @@ def _transposed_size(node: Expr, k: int, length: Dim, kernel: Dim) -> Dim:
     if any(isinstance(n, Ref) for n in (stride, padding, more, dilation)) or not isinstance(kernel, int):
         return ("size", node, k)
     rest = dilation * (kernel - 1) + more + 1 - 2 * padding - stride
-    return sizes.plus(sizes.product([length, stride]), rest) if isinstance(length, int) else ("size", node, k)
+    if not isinstance(length, int):
+        return ("size", node, k)
+    size: int = length * stride + rest
+    if size < 1:
+        raise ShapeConflict(f"{node.op}: the padding {padding} leaves nothing of {length} with a window of {kernel}")
+    return size
 
 
 def _transposed(dims: int) -> TensorOp:

@@ -54,6 +54,7 @@ _BROADCAST: tuple[tuple[tuple[int, ...], ...], ...] = (
     ((2,), ()),
     ((), ()),
 )
+_OF_FREE = ((2, 3), (3,))
 _EMPTY: tuple[tuple[tuple[int, ...], ...], ...] = (((0, 3), (3,), (1,)), ((3, 0), (3, 1), ()))
 _STEPS = tuple(map(math.sqrt, (2, 3, 5, 7, 11, 13, 17, 19)))  # multiples of one would put points in line
 
@@ -312,6 +313,9 @@ def _named(spec: Spec) -> list[Shapes]:
         for t, s in zip(spec.tensors, base, strict=True)
     )
     found = [with_given, base]
+    is_free = [t.shape is None for t in spec.tensors]
+    if any(is_free) and not any(base) and not spec.test.shapes:  # beside scalars
+        found.insert(0, tuple(_OF_FREE[k % len(_OF_FREE)] if free else () for k, free in enumerate(is_free)))
     if not spec.test.shapes:
         found.append(in_sizes(spec, dict.fromkeys(_dimension_names(spec), 1)))
     if any(t.shape and t.shape[0] == "..." for t in spec.tensors):

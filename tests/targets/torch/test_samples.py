@@ -33,6 +33,7 @@ FITTING = {
     "conv1d(x, u, groups=2)": "x: {shape: [N, C, L]}, u: {shape: [O, 2, K]}",
     "conv1d(x, u, groups=3) + 0": "x: {shape: [N, C, L]}, u: {shape: [C, 1, K]}",
     "conv1d(x, u, dilation=2) + 0": "x: {shape: [N, C, L]}, u: {shape: [O, C, 3]}",
+    "conv_transpose1d(x, u, stride=2, padding=1)": "x: {shape: [N, C, L]}, u: {shape: [C, O, K]}",
 }
 
 
@@ -51,6 +52,13 @@ def test_sampled_shapes_are_such_as_the_formula_accepts(formula: str) -> None:
         values = [f(*tensors) for f in (item.function, item.composite)]
         torch.testing.assert_close(*values)
         torch.testing.assert_close(*(torch.autograd.grad(v.sin().sum(), tensors) for v in values))
+
+
+def test_a_tensor_beside_learned_scalars_has_elements_on_both_sides_of_a_condition() -> None:
+    item = compiled_text("{op: f, tensors: {p: {shape: []}, x: , y: }, outputs: {r: 'where(x > 0, p * x, y)'}}")
+    found, _ = shapes(Layout(item.operation))
+    assert found[0] == ((), (3,), (2, 3))
+    assert all(p == () for p, *_ in found)
 
 
 @pytest.mark.parametrize(
