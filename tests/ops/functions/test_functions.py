@@ -312,3 +312,7 @@ def test_trigamma_has_all_digits_of_float64() -> None:
     x = torch.logspace(-6, 6, 100, dtype=torch.float64)
     for at, got in zip(x.tolist(), _special.polygamma(1, x).tolist(), strict=True):
         assert got == pytest.approx(float(mp.polygamma(1, at)), rel=2e-15)
+
+
+def test_digamma_of_integers_is_a_float() -> None:
+    torch.testing.assert_close(_special.digamma(torch.tensor([2, 3])), torch.digamma(torch.tensor([2.0, 3.0])))

@@ -249,7 +249,7 @@ def digamma(x: Tensor) -> Tensor:
     wide = rt.double(x)
     value = torch.digamma(wide)
     if wide.dtype != x.dtype:
-        return value.to(x.dtype)
+        return value.to(x.dtype if x.is_floating_point() else torch.get_default_dtype())
     offset = torch.clamp((x - _ROOT[0]) - _ROOT[1], -0.5, 0.5)
     near = torch.zeros_like(x)
     for coefficient in reversed(_DIGAMMA):
