@@ -23,6 +23,7 @@ from torch import Tensor
 from torch.autograd import Function
 
 from . import _runtime as rt
+from . import _special
 
 __all__ = ["WideEvaluationFunction", "wide_evaluation"]
 
@@ -65,9 +66,9 @@ class WideEvaluationFunction(Function):
         x, y, grad_z, _ = rt.widen(x, y, grad_z)
         grad_x = grad_y = None
         if needs_x:
-            grad_x = rt.fit(ctx, 0, torch.digamma(x) * grad_z)
+            grad_x = rt.fit(ctx, 0, _special.digamma_by_autograd(x) * grad_z)
         if needs_y:
-            grad_y = rt.fit(ctx, 1, -(torch.digamma(y) * grad_z))
+            grad_y = rt.fit(ctx, 1, -(_special.digamma_by_autograd(y) * grad_z))
         return grad_x, grad_y
 
     @staticmethod
@@ -77,9 +78,9 @@ class WideEvaluationFunction(Function):
             x, y, _ = rt.widen(x, y)
             tangent_z = rt.Sum(ctx)
             if tangent_x is not None:
-                tangent_z += torch.digamma(x) * tangent_x
+                tangent_z += _special.digamma_by_autograd(x) * tangent_x
             if tangent_y is not None:
-                tangent_z += -(torch.digamma(y) * tangent_y)
+                tangent_z += -(_special.digamma_by_autograd(y) * tangent_y)
             return tangent_z.result()
 
 

@@ -9,8 +9,7 @@ from typing import Any
 
 from symgrad.accuracy.candidates import Choice
 from symgrad.accuracy.evaluate import FLOAT32, FLOAT64, Environment
-from symgrad.accuracy.machine import machine_form
-from symgrad.accuracy.measure import ALLOWED, Judge
+from symgrad.accuracy.measure import ALLOWED
 from symgrad.compiler.operation import Variant
 from symgrad.compiler.workbench import Workbench
 from symgrad.differentiate.modes import is_tensor_op
@@ -90,19 +89,17 @@ def _rows(
     errors = judge.measure(form, FLOAT32, wide).errors
     doubles = judge.double_errors(form)  # the test computes in float64 at the same points
     known = (r for r in judge.references(FLOAT32) if not r.boolean and not r.beside_pole)
-    beside_roots = frozenset() if wide else _beside_roots(judge, form)
     usable = [
         r
         for r in known
         if max(errors[r.index], doubles[r.index]) < (ALLOWED[FLOAT64] if r.far else math.inf)
-        and r.index not in beside_roots
         and _leads_to(variant, layout, {**decisions, **points[r.index]})
     ]
     worst = sorted(usable, key=lambda r: (-errors[r.index], r.index))[:_WORST]
     spread = [usable[i * len(usable) // _SPREAD] for i in range(_SPREAD)] if usable else []
     chosen = {r.index: r for r in (*worst, *spread)}
     double = max((doubles[k] for k in chosen), default=0.0)
-    if floated_in(choice.formula) or _is_coarse(form):  # in the default dtype, whatever that of the result
+    if floated_in(choice.formula):  # in the default dtype, whatever that of the result
         double = max(
             double, math.ldexp(1 + max((errors[k] for k in chosen), default=0.0), FLOAT64.precision - FLOAT32.precision)
         )
@@ -111,20 +108,6 @@ def _rows(
     steady = [k for k in sorted(chosen) if all(map(_is_allowed, rough[k], ulps))]
     rows = tuple(_row(layout, points[k], decisions, chosen[k].high, chosen[k].credit * chosen[k].ulp) for k in steady)
     return rows, ulps
-
-
-def _beside_roots(judge: Judge, form: Expr) -> frozenset[int]:
-    """The points of float32 at which torch's digamma is small: it adds up terms of about 1, and errs by their ulp."""
-    columns = [
-        judge.sample.simulation(FLOAT32, FLOAT32)(n) for n in topological(machine_form(form)) if n.op == "digamma"
-    ]
-    return frozenset(k for column in columns for k, value in enumerate(column) if abs(value) < 1)
-
-
-def _is_coarse(form: Expr) -> bool:
-    """Whether torch computes a function in the form less accurately than float64 allows: polygamma errs by 4e-10, and
-    digamma loses digits beside its root."""
-    return any(n.op in ("polygamma", "digamma") for n in topological(form))
 
 
 def _is_allowed(rough: float, figure: float) -> bool:

@@ -289,3 +289,30 @@ def test_derivatives_of_gamma_functions_are_numbers_wherever_a_branch_that_is_no
         (second,) = torch.autograd.grad(slope.sum(), x)
         assert slope.isfinite().all()
         assert second.isfinite().all()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_digamma_keeps_its_digits_beside_its_root(dtype: torch.dtype) -> None:
+    """But for what an ulp of the argument changes; torch's own has none there."""
+    root = 1.4616321449683622
+    sizes = [2.0**-k for k in range(1, 50)]
+    x = torch.tensor([root, *(root + sign * s for s in sizes for sign in (1, -1))], dtype=dtype)
+    ulp = torch.finfo(dtype).eps
+    own, usual = (f(x).double().tolist() for f in (_special.digamma, torch.digamma))
+    worst = [0.0, 0.0]
+    with mp.workdps(40):
+        for k, at in enumerate(x.double().tolist()):
+            true = mp.digamma(mp.mpf(at))
+            for which, got in enumerate((own[k], usual[k])):
+                worst[which] = max(worst[which], float(abs(got - true) / (4 * abs(true) * ulp + at * ulp)))
+    assert worst[0] <= 1 < worst[1]
+
+
+def test_trigamma_has_all_digits_of_float64() -> None:
+    x = torch.logspace(-6, 6, 100, dtype=torch.float64)
+    for at, got in zip(x.tolist(), _special.polygamma(1, x).tolist(), strict=True):
+        assert got == pytest.approx(float(mp.polygamma(1, at)), rel=2e-15)
+
+
+def test_digamma_of_integers_is_a_float() -> None:
+    torch.testing.assert_close(_special.digamma(torch.tensor([2, 3])), torch.digamma(torch.tensor([2.0, 3.0])))

@@ -1,4 +1,4 @@
-"""Functions that torch lacks, or that it cannot differentiate, in torch.
+"""Functions that torch lacks, cannot differentiate, or computes with few digits, in torch.
 
 Everything is made of torch's operations on whole tensors, so that
 autograd, forward mode, vmap and torch.compile see through it.
@@ -16,11 +16,14 @@ from . import _runtime as rt
 
 
 def _attached(x: Tensor, value: Tensor, *slopes: Tensor) -> Tensor:
-    """`value`, which belongs to x without its history, with derivatives: Taylor's polynomial about x, at x."""
+    """`value`, which belongs to x without its history, with derivatives: Taylor's polynomial about x, at x.
+
+    The slopes in it are finite: 0 times infinity is none.
+    """
     offset = x - x.detach()
     total = torch.zeros_like(value)
     for order in range(len(slopes), 0, -1):
-        total = offset / order * (slopes[order - 1] + total)
+        total = offset / order * (torch.nan_to_num(slopes[order - 1], nan=float("nan")) + total)
     return value + total
 
 
@@ -193,13 +196,13 @@ def lambertw_lower_by_autograd(x: Tensor) -> Tensor:
 
 
 def _with_slopes(x: Tensor, w: Tensor) -> Tensor:
-    """A branch of the Lambert W function with its first three derivatives, all finite: 0 times infinity is none."""
+    """A branch of the Lambert W function with its first three derivatives."""
     if not rt.differentiated():
         return w
     first = torch.exp(-w) / (1 + w)
     second = -torch.exp(-2 * w) * (w + 2) / (1 + w) ** 3
     third = torch.exp(-3 * w) * (2 * w * w + 8 * w + 9) / (1 + w) ** 5
-    return _attached(x, w, *(torch.nan_to_num(slope, nan=float("nan")) for slope in (first, second, third)))
+    return _attached(x, w, first, second, third)
 
 
 def dawson_by_autograd(x: Tensor) -> Tensor:
@@ -224,6 +227,53 @@ def erfi(x: Tensor) -> Tensor:
 
 def erfi_by_autograd(x: Tensor) -> Tensor:
     return 1.1283791670955126 * _grown(x, dawson_by_autograd(x))
+
+
+# ------------------------------------------------------------------------------------------ digamma and trigamma
+_ROOT = 1.4616321325302124, 1.2438149938918909e-08  # of digamma: a number of float32, and the rest
+# digamma(x) by powers of the distance from its root, up to half of one; interpolated at Chebyshev's points.
+_DIGAMMA = (
+    *(0.9676722454476212, -0.44276316898359214, 0.25849976095562716, -0.1639427054423902, 0.10782405069507275),
+    *(-0.07219956125906166, 0.04880428792746084, -0.03316112631291739, 0.022597655752338387, -0.015424771049959627),
+    *(0.010538652693051964, -0.007204439339579967, 0.0049283738934928455, -0.003370891188258136),
+    *(0.002293485843040061, -0.001568972748416701, 0.0011328288314782235, -0.0007750183846864365),
+    *(0.00035304015736217824, -0.00024153424965713165, 0.0004636754947126266, -0.00031723045415808483),
+)
+
+
+def digamma(x: Tensor) -> Tensor:
+    """torch's own adds up terms of about 1, and loses all digits beside its root: it is computed with more of them.
+
+    Float64 has none to spare, and MPS has no float64: there a polynomial stands in beside the root.
+    """
+    wide = rt.double(x)
+    value = torch.digamma(wide)
+    if wide.dtype != x.dtype:
+        return value.to(x.dtype if x.is_floating_point() else torch.get_default_dtype())
+    offset = torch.clamp((x - _ROOT[0]) - _ROOT[1], -0.5, 0.5)
+    near = torch.zeros_like(x)
+    for coefficient in reversed(_DIGAMMA):
+        near = (near + coefficient) * offset
+    return torch.where(torch.abs(offset) < 0.5, near, value)
+
+
+def digamma_by_autograd(x: Tensor) -> Tensor:
+    at = x.detach()
+    value = digamma(at)
+    return _attached(x, value, *(polygamma(n, at) for n in (1, 2, 3))) if rt.differentiated() else value
+
+
+def polygamma(n: int, x: Tensor) -> Tensor:
+    """torch's own has but ten digits of trigamma, which for positive x is a sum and its asymptotic series here."""
+    if n != 1 or x.dtype != torch.float64:
+        return torch.polygamma(n, x) if n else digamma_by_autograd(x)
+    large = x + 12
+    over = 1 / (large * large)
+    rest = 1 / 6 - over * (1 / 30 - over * (1 / 42 - over * (1 / 30 - over * (5 / 66 - over * (691 / 2730)))))
+    total = 1 / large + (over / 2 + over / large * rest)
+    for k in range(11, -1, -1):
+        total = total + 1 / (x + k) ** 2  # the largest last
+    return torch.where(x > 0, total, torch.polygamma(1, x))
 
 
 # ------------------------------------------------------------------------------------------------ Airy's function
