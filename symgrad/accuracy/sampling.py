@@ -239,20 +239,6 @@ def _thin(places: Sequence[int], most: int) -> Sequence[int]:
     return [places[i * len(places) // most] for i in range(most)]
 
 
-_ROUND = (0.0, 1.0, -1.0, 0.5, -0.5, 2.0, -2.0, 3.0, -3.0)
-_MOST_ROUND = len(_ROUND) ** 2
-
-
-def at_round_numbers(points: Sequence[Environment], ranges: Mapping[Expr, Interval]) -> list[Environment]:
-    """Points at which the given tensors of floats are small whole numbers or halves, where functions have single poles.
-
-    What else there is has the values of `points` in turn.
-    """
-    within = [[v for v in _ROUND if v in own] or [_middle(own)] for own in ranges.values()]
-    found = some_of(within, _MOST_ROUND) if ranges and points else []
-    return [{**points[k % len(points)], **dict(zip(ranges, own, strict=True))} for k, own in enumerate(found)]
-
-
 _STRIDE = 7919  # a prime: samples alternate in sign, and every second one would leave out half of the line
 
 

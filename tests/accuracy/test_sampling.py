@@ -19,7 +19,7 @@ from random_expressions import ALPHA, FLAG, MODE, X, Y, Z
 
 import symgrad
 from symgrad.accuracy.evaluate import FLOAT32, FLOAT64, Format
-from symgrad.accuracy.sampling import ALL_REALS, at_round_numbers, magnitudes, sample_points, some_of
+from symgrad.accuracy.sampling import ALL_REALS, magnitudes, sample_points, some_of
 from symgrad.ir.expr import Expr, symbol
 from symgrad.spec.interval import Interval, parse_interval
 
@@ -268,12 +268,3 @@ def test_points_for_many_hyperparameters_take_no_more_than_for_few() -> None:
     with at_most(calls=200_000):
         points = sample_points({symbol("x"): ALL_REALS}, scalars)
     assert all(scalars.keys() <= point.keys() for point in points[FLOAT32])
-
-
-def test_round_numbers_are_those_inside_of_domains_together() -> None:
-    points = [{X: 0.3, Y: 7.0, ALPHA: 0.25}, {X: 0.4, Y: 8.0, ALPHA: 0.5}]
-    found = at_round_numbers(points, {X: ALL_REALS, Y: parse_interval("(0, 2]")})
-    assert {(p[X], p[Y]) for p in found} == set(product((0, 1, -1, 0.5, -0.5, 2, -2, 3, -3), (1, 0.5, 2)))
-    assert {p[ALPHA] for p in found} == {0.25, 0.5}
-    assert all(p[Y] in parse_interval("(5, 6)") for p in at_round_numbers(points, {Y: parse_interval("(5, 6)")}))
-    assert at_round_numbers(points, {}) == at_round_numbers([], {X: ALL_REALS}) == []
