@@ -311,7 +311,6 @@ def test_a_spent_effort_leaves_the_directed_rules() -> None:
         effort.spend(1_000_000)
     bounded = choose(formula, Judge(formula, sample_points(symbols, {}, 60)), effort=effort)
     assert len(bounded.candidates) < len(free.candidates)
-    assert bounded.chosen.wide or bounded.chosen.form in (c.form for c in bounded.candidates)
 
 
 def test_a_formula_that_nothing_mends_leaves_a_share_of_the_effort() -> None:

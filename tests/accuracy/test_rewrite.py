@@ -78,7 +78,7 @@ def test_directed_rules_keep_the_value_and_reach_a_fixed_point(root: Expr) -> No
     result, steps = rewrite(root, (*RECOGNISE, *KINKS, *STABILISE), check)
     (after,) = exact([result], POINT, 300)
     assert abs(after - true) <= abs(true) * mp.mpf(2) ** -39 + mp.mpf(2) ** -1000
-    assert (result is root) == (not steps) or result is root
+    assert result is root or steps
 
 
 @SETTINGS
@@ -125,7 +125,7 @@ def test_a_rule_that_grows_or_cycles_ends() -> None:
 def test_a_family_does_not_rewrite_its_own_results() -> None:
     split = Rule("split", make("exp", A), make("exp", A / 2) ** 2, "once", family="halves")
     result, steps = rewrite(make("exp", X), [split])
-    assert result is make("exp", X / 2) ** 2 or len(steps) == 1
+    assert result is make("exp", X / 2) ** 2
     assert len(steps) == 1
 
 

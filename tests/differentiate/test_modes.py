@@ -205,7 +205,7 @@ def test_what_does_not_depend_is_absent() -> None:
     assert vjp({make("exp", X): G}, [X, Y]).keys() == {X}
     assert jvp([make("exp", X), Y], {Y: DY}) == {Y: DY}
     assert vjp({truth.where(truth.compare("gt", Y, 0), X, ZERO): G}, [X, Y]).keys() == {X}
-    assert vjp({make("floor", X): G}, [X]) == {} or vjp({make("floor", X): G}, [X])[X] is ZERO
+    assert vjp({make("floor", X): G}, [X]) == {}
     assert partials(Y, [X]) == {X: ZERO}
 
 

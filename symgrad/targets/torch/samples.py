@@ -17,7 +17,7 @@ from symgrad.ir.branches import Split, absent
 from symgrad.ir.expr import Expr
 from symgrad.ir.traversal import topological
 from symgrad.ops.tensors import TENSOR_OPS
-from symgrad.ops.tensors.extent import Extent, broadcast, extent
+from symgrad.ops.tensors.extent import Extent, broadcast
 from symgrad.ops.tensors.row import is_size
 from symgrad.parse.fitting import Fitting, sizes, with_sizes
 from symgrad.spec import Spec
@@ -387,31 +387,9 @@ def bad_shapes(spec: Spec, good: Shapes) -> list[Shapes]:
     return found
 
 
-def shapes_to_mix(spec: Spec, shapes: Sequence[Shapes], formulas: Iterable[Expr]) -> list[Shapes]:
-    """Shapes in which to mix dtypes: a float without dimensions has some after an integer or a choice with some, and
-    whether it is of weight for the dtype then depends on the order of operations. So it does beside a reduction of a
-    tensor that may have no other dimensions.
-    """
-    reduces = any(is_tensor_op(n) and _may_be_total(extent(n)) for n in topological(*formulas))
-
-    def is_clear(sizes: Shapes) -> bool:
-        floats, others = (
-            [s for s, t in zip(sizes, spec.tensors, strict=True) if (t.dtype == "float") is kind]
-            for kind in (True, False)
-        )
-        return () not in floats or not any([*others, *(floats if reduces else ())])
-
-    return [sizes for sizes in shapes if is_clear(sizes)]
-
-
 def spread(k: int, axis: int) -> float:
     """Where between 0 and 1 the k-th of points is along an axis: they fill the space of all axes."""
     return (k + 0.5) * _STEPS[axis % len(_STEPS)] % 1.0
-
-
-def _may_be_total(known: Extent) -> bool:
-    """Whether a value has no dimensions for some shapes of the tensors, and some for others."""
-    return not known.exact and not known.dims
 
 
 def sampled_range(t: Tensor, spec: Spec) -> tuple[float, float]:

@@ -559,7 +559,6 @@ def test_special_values_of_powers_arcs_and_lengths(library, kind):
         for name, truth in (("pow", np.power), ("atan2", np.arctan2), ("hypot", np.hypot)):
             y, true = _called(library, name, kind, x, z), truth(x, z)
             np.testing.assert_allclose(y, true, rtol=4 * np.finfo(dtype).eps, err_msg=name)
-            assert np.array_equal(np.signbit(y), np.signbit(true)) or np.isnan(true).any(), name
             assert np.array_equal(np.signbit(y[~np.isnan(y)]), np.signbit(true[~np.isnan(true)])), name
 
 
