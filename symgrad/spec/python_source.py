@@ -1,4 +1,4 @@
-"""Specs that are written as Python functions under `@symgrad.op`. Their source is read and never run.
+r"""Specs that are written as Python functions under `@symgrad.op`. Their source is read and never run.
 
 Parameters are tensors, keyword-only ones hyperparameters; assignments are intermediates; what is returned are the
 outputs; the docstring is the documentation. Each becomes a node of the tree that YAML becomes, with its place in the
@@ -15,6 +15,7 @@ Python file, so that everything after that is the same: keys, checks, messages w
 | `*, mode: Literal["a", "b"] = "a"`               | `mode: {choices: [a, b], default: a}` |
 | `*, p: symgrad.hyperparameter(type=..., ...)`    | `p: {type: ..., ...}` |
 | `Annotated[Tensor, one of these]`                | the same, for type checkers |
+| `Optional[one of these]`, `one of these \| None` | the same |
 | `ALPHA = 1.67` at the top of the file            | `ALPHA: 1.67` under `let`, where it is read |
 | `a, b = x, y`; `top, at = torch.max(x, -1)`      | `a: x` and `b: y`; `top: torch.max(x, -1)[0]` under `let` |
 | `@symgrad.op(module={...}, options={...})`       | further keys of a spec, as literals |
@@ -315,7 +316,9 @@ class _Reader:
                 entries |= self._tensor_keys(argument.annotation)
             except _NotLiteral as error:
                 self._fault(error.node, f"tensors.{argument.arg}", str(error))
-        if default is not None:
+        if _is_none(default):
+            self._fault(default or argument, f"tensors.{argument.arg}", _NO_VALUE.format(argument.arg))
+        elif default is not None:
             value = self._literal_or_fault(default, f"tensors.{argument.arg}")
             if value is not None:
                 entries["default"] = Entry(self._word("default", default), value)
@@ -348,7 +351,11 @@ class _Reader:
         )
 
     def _resolved(self, annotation: ast.expr) -> ast.expr:
-        """What is meant by `Annotated[Tensor, this]`, and by an annotation in quotes."""
+        """What is meant by `Annotated[Tensor, this]`, by `Optional[this]`, `this | None`, and by quotes around it."""
+        if isinstance(annotation, ast.BinOp) and isinstance(annotation.op, ast.BitOr) and _is_none(annotation.right):
+            return self._resolved(annotation.left)
+        if isinstance(annotation, ast.Subscript) and ast.unparse(annotation.value).endswith("Optional"):
+            return self._resolved(annotation.slice)
         if isinstance(annotation, ast.Subscript) and ast.unparse(annotation.value).endswith("Annotated"):
             parts = annotation.slice.elts if isinstance(annotation.slice, ast.Tuple) else [annotation.slice]
             return self._resolved(parts[-1])
@@ -360,7 +367,7 @@ class _Reader:
             return annotation
         for node in ast.walk(quoted):  # all of it stands where the text does
             ast.copy_location(node, annotation)
-        return quoted
+        return self._resolved(quoted)
 
     def _keywords(self, call: ast.Call) -> dict[str, Entry]:
         found: dict[str, Entry] = {}
@@ -463,6 +470,13 @@ class _Reader:
                 wanted += "_"
             found[wanted] = Entry(self._word(wanted, item), self._formula(item))
         return found
+
+
+_NO_VALUE = "a tensor that may be None has as its default the value that stands in for it, such as {}=0"
+
+
+def _is_none(node: ast.expr | None) -> bool:
+    return isinstance(node, ast.Constant) and node.value is None
 
 
 class _NotLiteral(Exception):

@@ -91,6 +91,8 @@ def test_a_python_file_is_what_its_yaml_is() -> None:
         ("def f(*x):\n    return x\n", "2:8", "arguments by name"),
         ("def f(x):\n    é = x; return é * zz\n", "3:23", "unknown name 'zz'"),
         ("def f(x)\n    return x\n", "2:9", "not valid Python"),
+        ("def f(x, b: Optional[Tensor] = None):\n    return x + b\n", "2:32", "such as b=0"),
+        ("def f(x, b: 'Tensor | None' = None):\n    return x + len(b)\n", "2:31", "such as b=0"),
         ("def f(x):\n    y = 2 * x\n", "2:1", "returns nothing"),
         ("def f(x):\n    a, b = x, a\n    return a * b\n", "3:5", "names are assigned one by one"),
         ("def f(x):\n    (a, b), c = x\n    return a * b\n", "3:5", "names are assigned one by one"),
@@ -184,6 +186,18 @@ def test_a_decorated_function_is_the_operation() -> None:
     (slope,) = torch.autograd.grad(decorated.huber_of_ways(x, t, delta=2.0).sum(), x)
     assert slope.tolist() == [0.5, 2.0]
     assert pickle.loads(pickle.dumps(decorated.huber_of_ways)) is decorated.huber_of_ways
+
+
+def test_an_optional_tensor_says_so_as_python_does(tmp_path: Path) -> None:
+    path = tmp_path / "optional.py"
+    path.write_text(
+        "from symgrad import op, tensor\n@op\n"
+        "def f(x: 'Tensor | None', b: Optional[tensor['N']] = 0, c: typing.Optional[Tensor] = 0):\n"
+        "    return x + b + c\n"
+    )
+    (spec,) = load_specs(path)
+    assert [(t.shape, t.default) for t in spec.tensors] == [(None, None), (("N",), 0), (None, 0)]
+    assert symgrad.load(spec).f(torch.ones(2), None, None).tolist() == [1.0, 1.0]
 
 
 def test_annotations_may_stand_in_quotes(tmp_path: Path) -> None:
