@@ -546,3 +546,31 @@ def _first_and_second(f: Any, tensors: list[torch.Tensor], setting: Any) -> list
 def test_an_einstein_sum_of_another_rank_is_refused() -> None:
     with pytest.raises(SpecError, match="does not fit"):
         compiled_text("{op: f, tensors: {x: {shape: [N, D]}}, outputs: {y: 'einsum(\"ijk->i\", x)'}}")
+
+
+@pytest.mark.parametrize(
+    "mask, expected",
+    {
+        "m[:, None] & m": lambda m: m[:, None] & m,
+        "not m[:, None]": lambda m: (~m)[:, None],
+        "m[None] | flip(m, 0)[:, None]": lambda m: m[None] | m.flip(0)[:, None],
+        "tril(m[:, None] & m)": lambda m: torch.tril(m[:, None] & m),
+        "(x > 0).T": lambda m: (X_OF_MASKS > 0).T,
+        "m[i][:, None]": lambda m: m[torch.tensor([2, 2, 0])][:, None],
+    }.items(),
+)
+def test_a_mask_in_another_shape_or_order_is_a_condition(mask: str, expected: Any) -> None:
+    text = f"""
+        op: masked_elements
+        tensors: {{x: {{shape: [N, N]}}, m: {{shape: [N], dtype: bool}}, i: {{shape: [N], dtype: int}}}}
+        outputs: {{y: "where({mask}, x**2, -x)"}}
+    """
+    m, i = torch.tensor([True, False, True]), torch.tensor([2, 2, 0])
+    x = X_OF_MASKS.clone().requires_grad_()
+    y = compiled_text(text).function(x, m, i)
+    plain = torch.where(expected(m), x**2, -x)
+    torch.testing.assert_close(y, plain)
+    torch.testing.assert_close(*(torch.autograd.grad(v.sum(), x)[0] for v in (y, plain)))
+
+
+X_OF_MASKS = torch.tensor([[0.5, -1.0, 2.0], [1.5, 0.25, -3.0], [-0.5, 1.0, 4.0]], dtype=torch.float64)

@@ -99,7 +99,7 @@ class _Pass:
             values[operand.leaf] = own != 0 if operand.leaf.is_boolean else own
         roots = machine([r.value for r in kernel.results])
         strayed = False
-        for node in topological(*roots, leaves=frozenset(values)):
+        for node in topological(*roots, *kernel.keeps, leaves=frozenset(values)):
             if node.op == "row_place":
                 named = values[node.args[0]].expand(sizes)
                 strayed |= bool(((named < 0) | (named >= inner)).any())

@@ -125,12 +125,30 @@ def _safe_argument(node: Expr) -> Expr | None:
 
 
 def _can_fail(node: Expr, condition: Expr, taken: bool, values: Simulation) -> bool:
-    """Whether the function or its slope is non-finite at some point where the branch is dead."""
+    """Whether the function or its slope is non-finite at some point where the branch is dead.
+
+    Also where the condition alone is that of such a point: a mask says nothing of what it masks.
+    """
     if not values.points:
         return False
     try:
         holds, *columns = map(values, machine([condition, node, *local_partials(node)]))
     except KeyError:  # reads the result of a tensor operation, which points do not give
         return True
+    failing = [
+        k
+        for k in range(len(values.points))
+        if any(not abs(column[k]) < math.inf for column in columns if not isinstance(column[k], bool))
+    ]
+    if any(bool(holds[k]) != taken for k in failing):
+        return True
     dead = [k for k, taking in enumerate(holds) if bool(taking) != taken]
-    return any(not abs(column[k]) < math.inf for column in columns for k in dead if not isinstance(column[k], bool))
+    crossed = [
+        {**values.points[k], **{s: values.points[d][s] for s in condition.symbols}}
+        for k in failing[:_MOST_CROSSED]
+        for d in dead[:: max(1, len(dead) // _MOST_CROSSED)]
+    ]
+    return bool(crossed) and _can_fail(node, condition, taken, Simulation(crossed, FLOAT32))
+
+
+_MOST_CROSSED = 4  # points where a branch is taken and fails, and dead ones whose condition they are given

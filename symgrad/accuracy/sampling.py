@@ -73,6 +73,14 @@ def _placed(scaled: float, size: float, within: Interval) -> tuple[float, ...]:
     return (scaled, -scaled)
 
 
+def _whole_numbers(within: Interval) -> list[float]:
+    """Some whole numbers of a range: around 1, or from that end of it that is nearest."""
+    first, last = within.integers
+    start = min(max(1.0, first), last)
+    near = dict.fromkeys(float(start + d) for d in (0, -1, 1, -2, 4, 2, -4))
+    return [n for n in near if first <= n <= last][:6] or [_middle(within)]
+
+
 def _middle(within: Interval) -> float:
     low = within.lower if math.isfinite(within.lower) else min(-1.0, within.upper - 1)
     high = within.upper if math.isfinite(within.upper) else max(1.0, within.lower + 1)
@@ -112,7 +120,7 @@ def _points(
         if symbol["kind"] == "bool_tensor":
             sweeps[symbol] = moderate[symbol] = [True, False]
         elif symbol["kind"] == "int_tensor":
-            sweeps[symbol] = moderate[symbol] = [float(i) for i in (1, 0, 2, -1, 5, 3) if float(i) in within]
+            sweeps[symbol] = moderate[symbol] = _whole_numbers(within)
         else:
             dense = _DENSE if len(tensors) == 1 else _DENSE[::4]
             sizes = (*_EXTREME, *_MODERATE, *(1 + d for d in _NEAR_ONE), *dense)

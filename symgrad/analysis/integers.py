@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from symgrad.ir.expr import Expr
+from symgrad.ir.expr import ONE, ZERO, Expr
 from symgrad.ir.traversal import PerNode, topological
-from symgrad.ops.tensors import TENSOR_OPS, is_index, typed_arguments
+from symgrad.ops.tensors import TENSOR_OPS, data_arguments, is_index, is_number, typed_arguments
 
-__all__ = ["WHOLE", "holds_integers", "is_integer", "is_whole_tensor"]
+__all__ = ["WHOLE", "holds_integers", "is_integer", "is_of_truths", "is_whole_tensor"]
 
 _INTEGER_KINDS = frozenset({"int_tensor", "bool_tensor", "int", "bool"})
 # Element-wise functions of integers that are integers.
@@ -29,6 +29,25 @@ def is_integer(root: Expr) -> bool:
 def is_whole_tensor(value: Expr) -> bool:
     """Whether torch has a value of declared integers as a tensor of integers."""
     return any(t["kind"] == "int_tensor" for t in value.tensors) and is_integer(value)
+
+
+def is_of_truths(value: Expr) -> bool:
+    """Whether all elements are truth values, as 1 and 0: those of a mask that has another shape or order."""
+    pending, seen = [value], {value}
+    while pending:
+        node = pending.pop()
+        if node.is_boolean or (node.op == "where" and node.args[1:] == (ONE, ZERO)):
+            continue
+        row = TENSOR_OPS.get(node.op)
+        if row is None or not (row.exact or row.cost == 0):
+            return False
+        moved = [a for k, a in enumerate(node.args) if k not in row.integer]
+        read = [a for a in moved if a in data_arguments(node) and not is_number(a)]
+        if not read:
+            return False
+        pending += [a for a in read if a not in seen]
+        seen.update(read)
+    return True
 
 
 def holds_integers(value: Expr) -> bool:

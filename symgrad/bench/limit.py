@@ -75,7 +75,7 @@ def limit(read: Sequence[Tensor], written: Sequence[Tensor]) -> Callable[[], obj
 def _copying(size: int, device: torch.device) -> Callable[[], object]:
     source, target = torch.zeros(2, max(1, size), dtype=torch.uint8, device=device)
 
-    def move() -> Tensor:
+    def move() -> object:
         return target.copy_(source)
 
     return move

@@ -272,7 +272,10 @@ def _packed_forms(program: Program, bench: Workbench, outputs: Mapping[str, Expr
 def _named_forms(program: Program, bench: Workbench) -> dict[Expr, str]:
     """The spec's names of intermediates, by what is written and by what is computed for it."""
     written = {value: name for name, value in program.lets.items() if value.args and value.tensors}
-    return {form: name for value, name in written.items() for form in (bench.recognise(value)[0], value)}
+    forms = {form: name for value, name in written.items() for form in (bench.recognise(value)[0], value)}
+    return {
+        own: name for form, name in forms.items() for own in (form, form.args[0] if form.op == "boundary" else form)
+    }
 
 
 def _as_tensor(program: Program, output: str, root: Expr) -> Expr:

@@ -20,7 +20,7 @@ from symgrad.accuracy.evaluate import FLOAT32, FLOAT64, Environment, Format
 from symgrad.accuracy.guards import guard, may_be_infinite
 from symgrad.accuracy.measure import FAR, PRECISIONS, Judge, Sample
 from symgrad.accuracy.rewrite import Step, rewrite
-from symgrad.accuracy.sampling import ALL_REALS, sample_points
+from symgrad.accuracy.sampling import ALL_REALS, at_round_numbers, sample_points
 from symgrad.accuracy.together import Member, Worth, together
 from symgrad.compiler.measured import Measured
 from symgrad.differentiate.modes import is_tensor_op, partials, region_leaves, vjp
@@ -114,7 +114,7 @@ class Workbench:
     def _scalars(self) -> dict[Expr, list[Any]]:
         """Values of the hyperparameters at which forms are measured."""
         spec = self._program.spec
-        return {self._program.symbols[h.name]: hyperparameter_values(spec, h) for h in spec.hyperparameters}
+        return {self._program.symbols[h.name]: measured_values(spec, h) for h in spec.hyperparameters}
 
     def points(self, region: Expr, most: int) -> dict[Format, list[Environment]]:
         """Sample points for a region: those of its variables."""
@@ -361,7 +361,9 @@ class Workbench:
         one = dict.fromkeys((s for s in flat.tensors if s.is_differential or is_number(back.get(s, s))), 1.0)
         moderate = [{**p, **one} for p in points]
         infinite = {s for s, operation in back.items() if may_be_infinite(operation)}
-        return substitute(guard(flat, moderate, infinite), back)
+        own = (s for s in flat.tensors if s["kind"] == "tensor" and s not in one)
+        floats = {s: self._range(s) for s in sorted(own, key=lambda s: s.name)}
+        return substitute(guard(flat, [*moderate, *at_round_numbers(moderate, floats)], infinite), back)
 
     def _settle_operations(self, root: Expr) -> Expr:
         """Operands of tensor operations of forward in their chosen forms, so that forward's values are shared."""
@@ -458,6 +460,34 @@ def hyperparameter_values(spec: Spec, hyperparameter: Hyperparameter) -> list[An
         others = [0.75, 0.5] if is_share else [0.75, 1.5, 2.0]
     domain = hyperparameter.domain
     inside = [v for v in others if domain is None or v in domain]
-    if not inside and not tried and domain is not None:
-        inside = [(max(domain.lower, -1e3) + min(domain.upper, 1e3)) / 2]
-    return list(dict.fromkeys([*tried, *inside]))[:3]
+    return _with_ordinary(hyperparameter, list(dict.fromkeys([*tried, *inside]))[:3])
+
+
+def measured_values(spec: Spec, hyperparameter: Hyperparameter) -> list[Any]:
+    """Values at which forms are measured: those worth trying, and enough of its domain that no other form is equal."""
+    values = hyperparameter_values(spec, hyperparameter)
+    is_number = hyperparameter.type in ("float", "int") and not hyperparameter.choices
+    return _with_ordinary(hyperparameter, values) if is_number else values
+
+
+def _with_ordinary(hyperparameter: Hyperparameter, values: list[Any]) -> list[Any]:
+    """The values, and others of the domain where there is one alone, or none but -1, 0 and 1.
+
+    At a single value it might be a number: with `eps` always 0, `p - eps` is p.
+    """
+    if len(values) > 1 and not _SPECIAL_VALUES.issuperset(values):
+        return values
+    domain = hyperparameter.domain or Interval(-math.inf, math.inf, True, True)
+    if hyperparameter.type == "int":
+        first, last = domain.integers
+        start = int(values[0] if values else first if first > -math.inf else min(last, 0))
+        found: list[Any] = [n for d in (0, 1, 2, -1, -2) if first <= (n := start + d) <= last]
+    else:
+        low = domain.lower if domain.lower > -math.inf else min(domain.upper, 1.0) - 1
+        high = domain.upper if domain.upper < math.inf else max(low, 0.0) + 1
+        found = [float(f"{low + (high - low) * share:.4g}") for share in _SHARES]
+    return list(dict.fromkeys([*values, *(v for v in found if v in domain)]))[: max(3, len(values) + 1)]
+
+
+_SPECIAL_VALUES = frozenset((-1, 0, 1))
+_SHARES = (0.37, 0.71)  # of a domain

@@ -107,12 +107,16 @@ def _simpler(node: Expr, args: Sequence[Expr]) -> Expr:
         if kept is not None or node.op == "restore":
             return args[0] if kept is None else kept
     if node.op == "matmul_left":
-        return make("matmul", args[0], make("mT", args[1]))
+        return make("matmul", args[0], _transposed(args[1]))
     if node.op == "matmul_right":
-        return make("matmul", make("mT", args[0]), args[1])
+        return make("matmul", _transposed(args[0]), args[1])
     if node.op == "num" and len(str(node["value"])) > _EXACT:
         return ex.num(Fraction(f"{float(node['value']):.12g}"))
     return rebuild(node, list(args))
+
+
+def _transposed(value: Expr) -> Expr:
+    return value.args[0] if value.op == "mT" else make("mT", value)
 
 
 def _with_dimensions(value: Expr, dim: object) -> Expr | None:

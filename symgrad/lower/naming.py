@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from keyword import iskeyword
 
 from symgrad.ir.expr import Expr
-from symgrad.lower.growth import BOUNDED
+from symgrad.lower.growth import BOUNDED, BOUNDED_BELOW
 
 # How an operation is called in a name; {0} is the name of its argument where that is short.
 _WORDS: Mapping[str, str] = {
@@ -94,25 +94,26 @@ _COMPARED = {"gt": "above", "ge": "at_least", "lt": "below", "le": "at_most", "e
 
 
 class Names:
-    """Gives every value a Python name that nothing else in the scope has."""
+    """Gives every value a name that nothing else in the scope has, and none of the `functions` that it may call."""
 
-    def __init__(self, taken: Iterable[str] = ()) -> None:
+    def __init__(self, taken: Iterable[str] = (), functions: frozenset[str] = frozenset()) -> None:
         self._taken = set(taken)
+        self._functions = functions
 
     def copy(self, taken: Iterable[str] = ()) -> Names:
         """The names for an inner scope, in which these are taken too."""
-        return Names((*self._taken, *taken))
+        return Names((*self._taken, *taken), self._functions)
 
     def reserve(self, wish: str) -> str:
         """`wish` itself, with underscores appended while it is taken."""
-        while wish in self._taken:
+        while wish in self._taken or wish in self._functions:
             wish += "_"
         self._taken.add(wish)
         return wish
 
     def fresh(self, wish: str) -> str:
-        """`wish`, or with the first free number from 2."""
-        wish = f"{wish}_" if iskeyword(wish) else wish
+        """`wish`, with an underscore where it means something else, or with the first free number from 2."""
+        wish = f"{wish}_" if iskeyword(wish) or wish in self._functions else wish
         name, i = wish, 2
         while name in self._taken:
             name, i = f"{wish}{i}", i + 1
@@ -132,7 +133,7 @@ def describe(node: Expr, names: Mapping[Expr, str], depth: int = 2) -> str:
         return names[node].strip("_") or "value"
     if node.op == "sym":
         return str(node["name"]).strip("_") or "value"
-    if node.op == BOUNDED:
+    if node.op in (BOUNDED, BOUNDED_BELOW):
         return describe(node.args[0], names, depth)
     if node.op in _COMPARED:
         return _compared(node)
@@ -166,7 +167,7 @@ def describe(node: Expr, names: Mapping[Expr, str], depth: int = 2) -> str:
 
 
 def _is_short(node: Expr, names: Mapping[Expr, str]) -> bool:
-    if node.op in ("neg", BOUNDED):
+    if node.op in ("neg", BOUNDED, BOUNDED_BELOW):
         return _is_short(node.args[0], names)
     if node in names:
         return names[node].rstrip("0123456789") not in _VAGUE or node.op == "sym"

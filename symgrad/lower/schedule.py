@@ -20,7 +20,7 @@ from symgrad.lower.growth import with_bounded_divisors
 from symgrad.lower.naming import Names
 from symgrad.lower.program import Assign, Condition, If, Program, Statement, given
 from symgrad.ops.functions import FUNCTIONS
-from symgrad.ops.tensors import TENSOR_OPS, data_arguments, results, shape_only
+from symgrad.ops.tensors import data_arguments, results, shape_only
 from symgrad.ops.tensors.extent import extent
 from symgrad.plan.fusion import fuse
 
@@ -328,8 +328,8 @@ def _used(node: Expr) -> tuple[Expr, ...]:
         places = dim if isinstance(dim, tuple) else (dim,)
         told = all(isinstance(p, int) and -len(dims) <= p < 0 and isinstance(dims[p], str) for p in places)
         return () if told else node.args
-    skip = [k for k in shape_only(node) if _is_declared(node.args[k])] if node.op in TENSOR_OPS else ()
-    return tuple(a for k, a in enumerate(node.args) if k not in skip)
+    skip = shape_only(node)
+    return tuple(a for k, a in enumerate(node.args) if k not in skip or not _is_declared(a))
 
 
 def _is_declared(value: Expr) -> bool:

@@ -12,6 +12,7 @@ from fractions import Fraction
 from typing import Any, NoReturn, TypeVar
 
 from symgrad.accuracy.evaluate import exact
+from symgrad.analysis.integers import is_of_truths
 from symgrad.errors import shown, suggestion
 from symgrad.ir import expr as ex
 from symgrad.ir import truth
@@ -131,8 +132,10 @@ class Builder:
         return truth.where(value, ONE, ZERO) if value.is_boolean else value
 
     def truth(self, node: ast.expr) -> Expr:
-        """The value of a node as a truth value."""
+        """The value of a node as a truth value; elements of truth values that were only moved are such again."""
         value = self.value(node)
+        if not value.is_boolean and is_of_truths(value):
+            return self.settled(node, truth.compare("gt", value, ZERO))
         if not value.is_boolean:
             what = "a text" if is_text(value) else "a number"
             self.fail(node, f"{what} where a condition is needed{self._condition_hint(node)}")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from symgrad.accuracy.evaluate import Environment
 from symgrad.analysis.places import places
-from symgrad.compiler.workbench import hyperparameter_values
+from symgrad.compiler.workbench import hyperparameter_values, measured_values
 from symgrad.errors import SymgradError
 from symgrad.ir import expr as ex
 from symgrad.ir.expr import Expr
@@ -209,15 +209,19 @@ def _shape(tensor: Tensor, known: dict[str, int], sizes: _Sizes) -> tuple[int, .
 def _witnesses(symbols: list[Expr], program: Program, indices: Collection[str] = ()) -> list[Environment]:
     """Points: for every element a value that its domain allows, and that no other has.
 
-    Tensors named in `indices` hold places, of which every dimension has two at least.
+    Tensors named in `indices` hold places, of which every dimension has two at least. Of hyperparameters only floats
+    vary: others may be attributes.
     """
     domains: dict[str, Interval | None] = {t.name: t.domain for t in program.spec.tensors}
     domains |= dict.fromkeys(indices, Interval(0.0, 1.0, True, True))
     domains[RANDOM_BITS] = Interval(0.0, 2.0**BITS - 1, True, True)
-    scalars = {program.symbols[h.name]: hyperparameter_values(program.spec, h)[0] for h in program.spec.hyperparameters}
+    scalars = {
+        program.symbols[h.name]: measured_values(program.spec, h)[: None if h.type == "float" else 1]
+        for h in program.spec.hyperparameters
+    }
     points: list[Environment] = []
     for k in range(_WITNESSES):
-        point: dict[Expr, Any] = dict(scalars)
+        point: dict[Expr, Any] = {s: own[k % len(own)] for s, own in scalars.items()}
         for j, s in enumerate(symbols):
             if s in scalars:
                 continue

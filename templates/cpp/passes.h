@@ -465,7 +465,7 @@ struct Pass final : Frame<Compute, Storage> {
     }
 
     // What is read along the inner dimension: registers of it that are whole, and the rest of a last one, which stands
-    // in a copy that is filled up with its first element. A value that does not change stands there as often as a
+    // in a copy that is filled up with other elements of the row. A value that does not change stands there as often as a
     // strip is long.
     struct Read {
         const Storage* from[IN];
@@ -508,7 +508,14 @@ struct Pass final : Frame<Compute, Storage> {
                     (&last[0][0])[k * W + j] = start[k][2 * whole + (j < 2 * rest ? j : 0)];
                 return;
             }
-            for (int j = 0; rest && j < W; j++) last[k][j] = start[k][(j < rest ? whole + j : whole) & along[k]];
+            if (rest && whole && along[k]) {  // after the last elements stand others of the row
+                Storage end[2 * W];
+                memcpy(end, start[k] + whole + rest - W, sizeof last[k]);
+                memcpy(end + W, end, sizeof last[k]);
+                memcpy(last[k], end + W - rest, sizeof last[k]);
+            } else {
+                for (int j = 0; rest && j < W; j++) last[k][j] = start[k][(j < rest ? whole + j : whole) & along[k]];
+            }
             if (along[k] == 0) {
                 Storage copies[W];
                 for (int j = 0; j < W; j++) copies[j] = *start[k];

@@ -127,3 +127,27 @@ def test_a_masked_softmax_is_finite_and_its_gradient_is_masked_once() -> None:
     assert body.count("masked") + body.count("torch.where") == 1
     x, m = torch.randn(2, 3, dtype=torch.float64, requires_grad=True), torch.tensor([[1.0, -1, -1], [-1, 1, 1]])
     assert torch.autograd.gradgradcheck(lambda x: item.function(x, m), x)
+
+
+def test_a_mask_that_says_nothing_of_a_pole_guards_it() -> None:
+    """Distances are 0 on the diagonal alone, which is what the mask leaves out and no sample of both tells."""
+    item = compiled_text("""
+        op: pairwise_energy
+        tensors: {p: {shape: [N, D]}}
+        let: {r: "norm(p[:, None, :] - p[None, :, :], dim=-1)"}
+        outputs: {y: "sum(where(eye(N) < 1/2, 1 / r, 0))"}
+    """)
+    p = torch.tensor([[0.0, 1.0], [2.0, -1.0], [0.5, 0.25]], dtype=torch.float64, requires_grad=True)
+    (first,) = torch.autograd.grad(item.function(p), p, create_graph=True)
+    (second,) = torch.autograd.grad(first.square().sum(), p)
+
+    def plain(p: torch.Tensor) -> torch.Tensor:
+        return 2 * (1 / torch.nn.functional.pdist(p)).sum()
+
+    expected = torch.autograd.functional.jacobian(plain, p)
+    torch.testing.assert_close(first, expected)
+    hessian = torch.autograd.functional.hessian(lambda p: 2 * sum(1 / (p[i] - p[j]).norm() for i, j in PAIRS), p)
+    torch.testing.assert_close(second.flatten(), 2 * hessian.reshape(6, 6) @ first.detach().flatten())
+
+
+PAIRS = ((0, 1), (0, 2), (1, 2))

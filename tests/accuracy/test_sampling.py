@@ -136,6 +136,16 @@ def test_integers_and_masks() -> None:
     assert {p[mask] for p in points} == {True, False}
 
 
+@pytest.mark.parametrize(
+    "domain, expected",
+    [("[10, 20]", {10.0, 11.0, 12.0, 14.0}), ("(-oo, -5]", {-5.0, -6.0, -7.0, -9.0}), ("[3, 3]", {3.0})],
+)
+def test_integers_far_from_0(domain: str, expected: set[float]) -> None:
+    count = symbol("count", "int_tensor")
+    points = sample_points({count: parse_interval(domain), X: ALL_REALS}, {}, 500)[FLOAT32]
+    assert {p[count] for p in points} == expected
+
+
 @pytest.mark.parametrize("most", [1, 4, 24, 96, 240])
 def test_at_most_as_many_as_wanted_evenly_thinned(most: int) -> None:
     whole = sample_points({X: ALL_REALS}, {}, 10_000)[FLOAT32]

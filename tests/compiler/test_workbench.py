@@ -169,6 +169,11 @@ def test_isolating_is_undone_by_substituting(root: Expr) -> None:
         ("{type: float, domain: '(10, 20)'}", None),
         ("0.5", None),
         ("{type: float, default: -3, domain: '(-oo, 0)'}", None),
+        ("{type: float, default: 0.0, domain: '[0, 0.5)'}", [0.0, 0.185, 0.355]),
+        ("{type: float, default: 30, domain: '[20, 100]'}", [30, 49.6, 76.8]),
+        ("{type: int, default: 8, domain: '[8, 64]'}", [8, 9, 10]),
+        ("{type: int, domain: '[5, 8]'}", [5, 6, 7]),
+        ("{type: int, default: -4, domain: '(-oo, -3]'}", [-4, -3, -5]),
     ],
 )
 def test_hyperparameters_are_tried_where_they_may_lie(declared: str, expected: list[object] | None) -> None:
@@ -186,6 +191,25 @@ def test_the_values_of_the_test_section_come_first() -> None:
         "\nop: told\ntensors: {x: }\nhyperparameters: {h: 0.5}\noutputs: {y: h * x}\ntest: {values: {h: [7.0, 9.0]}}\n"
     )
     assert hyperparameter_values(spec, spec.hyperparameters[0]) == [7.0, 9.0]
+
+
+@pytest.mark.parametrize("declared", ["default: 0.0, domain: '[0, 0.5)'", "default: 0.0", "domain: '[0, 1]'"])
+@pytest.mark.parametrize("tested", ["", "test: {values: {eps: [0.0]}}"])
+def test_a_hyperparameter_that_is_only_ever_tried_at_0_stays_in_the_derivatives(declared: str, tested: str) -> None:
+    """At `eps` = 0 alone, `sigmoid(-h) - eps` is the shorter `sigmoid(-h)`."""
+    module = symgrad.load(f"""
+op: smoothed_preference
+tensors: {{a: {{shape: [B]}}, b: {{shape: [B]}}}}
+hyperparameters: {{eps: {{type: float, {declared}}}}}
+let: {{h: 0.1 * (a - b)}}
+outputs: {{loss: mean(-(1 - eps) * logsigmoid(h) - eps * logsigmoid(-h))}}
+{tested}
+""")
+    a, b = (torch.tensor(v, dtype=torch.float64, requires_grad=True) for v in ([1.0, -2.0], [0.5, 4.0]))
+    found = torch.autograd.grad(module.smoothed_preference(a, b, eps=0.3), (a, b))
+    h = 0.1 * (a - b)
+    each = -0.7 * torch.nn.functional.logsigmoid(h) - 0.3 * torch.nn.functional.logsigmoid(-h)
+    torch.testing.assert_close(found, torch.autograd.grad(each.mean(), (a, b)))
 
 
 def test_a_finished_derivative_has_harmless_dead_branches() -> None:
@@ -212,3 +236,11 @@ outputs: {y: "sign(x) * norm(v, dim=-1, keepdim=True)"}
     module.signed_norm(x, v).sum().backward()
     assert v.grad is not None
     assert torch.allclose(v.grad, -6 * v.detach() / 5)
+
+
+def test_second_derivatives_are_numbers_where_a_guarded_length_is_zero() -> None:
+    """`hypot` has no slope at the origin, where the choice of a divisor does not take it."""
+    module = symgrad.load("{op: angle, tensors: {y: , x: }, outputs: {t: 'atan2(y, x)'}}")
+    given = [torch.zeros(2, requires_grad=True) for _ in range(2)]
+    first = torch.autograd.grad(module.angle(*given).sum(), given, create_graph=True)
+    assert all(g.isfinite().all() for g in torch.autograd.grad(sum(g.sum() for g in first), given))

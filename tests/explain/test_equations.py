@@ -95,3 +95,9 @@ def test_letters_are_found_in_work_that_grows_with_the_formula() -> None:
     towers = [tower(height) for height in (5, 20, 40, 80)]
     _, once, twice, four_times = (calls(partial(equations._with_letters, [value], ())) for value in towers)
     assert four_times - twice <= 3 * (twice - once)  # 4 times, where it is quadratic
+
+
+def test_a_product_with_a_vector_is_pulled_back_by_the_matrix_itself() -> None:
+    item = compiled_text(text("tensors: {k: {shape: [N, M]}, x: {shape: [N]}}\noutputs: {y: k.mT @ tanh(x)}"))
+    assert shown(item)["grad_x"] == "k @ grad_y / cosh(x)**2"
+    assert "rt.matmul" not in item.text.split("grad_x = rt.fit")[1].split("return")[0]

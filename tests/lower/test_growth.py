@@ -48,3 +48,18 @@ def test_second_derivatives_are_numbers_where_divisors_overflow(formula: str, dt
     (second,) = torch.autograd.grad(slope.sum(), x)
     expected = 1 / x.detach() ** 2 if "log" in formula else torch.zeros_like(x)
     torch.testing.assert_close(second, expected, rtol=1e-4, atol=1e-30)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize("text", ["log_ndtr(x)", "1/erfcx(-x)"])
+def test_second_derivatives_are_numbers_where_a_scaled_error_function_overflows(text: str, dtype: torch.dtype) -> None:
+    module = symgrad.load(f"{{op: f, tensors: {{x: }}, outputs: {{y: '{text}'}}, options: {{kernels: none}}}}")
+    x = torch.tensor([-30.0, 9.1, 9.5, 13.0, 13.5, 20.0, 26.9, 38.0, 100.0], dtype=dtype, requires_grad=True)
+    (slope,) = torch.autograd.grad(module.f(x).sum(), x, create_graph=True)
+    (second,) = torch.autograd.grad(slope.sum(), x)
+    if "log" in text:
+        expected = -x * torch.exp(-x * x / 2) / (2 * torch.pi) ** 0.5
+        assert 30 < slope[0] < 30.1  # on the other side nothing is bounded
+    else:
+        expected = (2 * x * x - 1) * torch.exp(-x * x)
+    torch.testing.assert_close(second[1:], expected.detach()[1:], rtol=1e-4, atol=1e-33)

@@ -49,6 +49,11 @@ FINDS = {
     "a choice by a number of what has another shape than its cotangent": Drawn(
         next(_SEEDS), "rows", "sum(where((x >= 0) & flag, v * w, w))", domain="(0, oo)"
     ),
+    "a dimension to the left of what broadcasts": Drawn(8008, "whole", "cdist(x, v * w)"),
+    "poles in a part that nobody reads": Drawn(next(_SEEDS), "whole", "sum(stack([x * x, acosh(w)], dim=0)[0])"),
+    "poles in a chunk that nobody reads": Drawn(
+        next(_SEEDS), "whole", "chunk(cat([x * x, acosh(w)], dim=-1), 2, dim=-1)[0] * w"
+    ),
     "a second derivative that is 0 at a pole": Drawn(8000, "pointwise", "asec(where(v > 0, w, x))"),
 }
 _DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16)

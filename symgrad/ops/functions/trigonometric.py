@@ -9,7 +9,7 @@ import mpmath as mp
 
 from symgrad.ir import expr as ex
 from symgrad.ir.expr import ONE, PI, ZERO, Expr, make, sqrt
-from symgrad.ir.truth import compare, where
+from symgrad.ir.truth import compare, logical, where
 from symgrad.ops.functions import real
 from symgrad.ops.functions.row import Function
 
@@ -39,8 +39,8 @@ def _hypot_partials(x: Expr, y: Expr) -> tuple[Expr, Expr]:
 
 def _atan2_partials(y: Expr, x: Expr) -> tuple[Expr, Expr]:
     """x / (x**2 + y**2) and its twin, in two steps because the square overflows; 0 at the origin, as in torch."""
-    length = make("hypot", x, y)
-    h = where(compare("eq", length, ZERO), ONE, length)
+    origin = logical("and", compare("eq", x, ZERO), compare("eq", y, ZERO))
+    h = make("hypot", x, where(origin, ONE, y))  # 1 there, where the length has no slope
     return x / h / h, -y / h / h
 
 

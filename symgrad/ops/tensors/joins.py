@@ -95,8 +95,8 @@ def _sliced_size(node: Expr, size: Dim) -> Dim:
     if isinstance(size, int):
         reach = [b for b in (start, stop) if b is not None]
         if any(not -size <= b <= size for b in reach):
-            bad = next(b for b in reach if not -size <= b <= size)
-            raise ShapeConflict(f"a slice to {bad} of a dimension of size {size}")
+            bad = start if stop == start + 1 else next(b for b in reach if not -size <= b <= size)  # a place is a slice
+            raise ShapeConflict(f"{bad} lies beyond a dimension of size {size}")
         return len(range(size)[slice(start, stop, step)])
     if step != 1 or (isinstance(size, tuple) and size[0] != "linear"):
         return ("slice", size, start, stop, step)
@@ -228,11 +228,75 @@ def _cat_vjp(node: Expr, g: Expr) -> tuple[Expr | None, ...]:
     if all(isinstance(n, int) for n in lengths):
         known = [n for n in lengths if isinstance(n, int)]
         starts = [sum(known[:k]) for k in range(len(known))]
-        slices = zip(starts, known, strict=True)
-        return tuple(make("slice", g, dim=dim, start=k, stop=k + n, step=1) for k, n in slices)
+        bounds = zip(node.args, starts, known, strict=True)
+        return tuple(_piece(g, part, dim, start, start + length, sum(known)) for part, start, length in bounds)
     if len(set(lengths)) == 1 and lengths[0] is not None:
-        return tuple(make("chunk", g, dim=dim, chunks=len(lengths), index=k) for k in range(len(lengths)))
+        return tuple(_chunk_of(g, dim, len(lengths), k) for k in range(len(lengths)))
     return tuple(make("part", g, *node.args, dim=node["dim"], index=k) for k in range(len(node.args)))
+
+
+def _piece(g: Expr, like: Expr, dim: int, start: int, stop: int, size: int) -> Expr | None:
+    """What a cotangent of `size` elements has for one of the parts that were joined; None where nobody reads that.
+
+    What a slice has filled with zeros must not reach a part beside it, where 0 times a slope may be no number.
+    """
+    if g.op != "slice_back" or g["dim"] != dim or g["step"] != 1:
+        return make("slice", g, dim=dim, start=start, stop=stop, step=1)
+    begin, end, _ = slice(g["start"], g["stop"]).indices(size)
+    low, high = max(start, begin), min(stop, end)
+    if low >= high:
+        return None
+    own = slice_of(g.args[0], dim, low - begin, high - begin)
+    if (low, high) == (start, stop):
+        return own
+    return make("slice_back", own, like, dim=dim, start=low - start, stop=high - start, step=1)
+
+
+def _slice_jvp(node: Expr, t: Tangents) -> Expr | None:
+    """The slice of a tangent; of what is joined, that of the parts which it reaches."""
+    lengths, moved = _joined_lengths(node, t)
+    if moved is None or node["step"] != 1 or not all(isinstance(n, int) for n in lengths):
+        return _again(node, t)
+    known = [n for n in lengths if isinstance(n, int)]
+    begin, end, _ = slice(node["start"], node["stop"]).indices(sum(known))
+    reached, first = [], 0
+    for part, length in zip(moved.args, known, strict=True):
+        low, high = max(begin - first, 0), min(end - first, length)
+        if low < high:
+            whole = (low, high) == (0, length)
+            reached.append(part if whole else make("slice", part, dim=node["dim"], start=low, stop=high, step=1))
+        first += length
+    return _unless_zero(cat(reached, node["dim"])) if reached else _again(node, t)
+
+
+def _chunk_jvp(node: Expr, t: Tangents) -> Expr | None:
+    """The part of a tangent; of equal parts that are joined, the one at its place."""
+    lengths, moved = _joined_lengths(node, t)
+    if moved is None or len(lengths) != node["chunks"] or len(set(lengths)) > 1 or None in lengths:
+        return _again(node, t)
+    return _unless_zero(moved.args[node["index"]])
+
+
+def _joined_lengths(node: Expr, t: Tangents) -> tuple[list[Dim | None], Expr | None]:
+    """How long the parts are of which one is read, and the join of their tangents; None where there is no such."""
+    (of, *_), moved = node.args, t[0]
+    dim = node["dim"]
+    if of.op != "cat" or moved is None or moved.op != "cat" or {of["dim"], moved["dim"]} != {dim}:
+        return [], None
+    return [_length(extent(part), dim) for part in of.args], moved
+
+
+def _unless_zero(tangent: Expr) -> Expr | None:
+    """A tangent; None where it is 0 in every part."""
+    zero = all(ZERO in (p, *p.args[:1]) for p in (tangent.args if tangent.op == "cat" else (tangent,)))
+    return None if zero else tangent
+
+
+def _chunk_of(g: Expr, dim: int, count: int, index: int) -> Expr | None:
+    """One of equal parts of a cotangent; None where nobody reads it."""
+    if g.op == "chunk_back" and (g["dim"], g["chunks"]) == (dim, count):
+        return g.args[0] if g["index"] == index else None
+    return make("chunk", g, dim=dim, chunks=count, index=index)
 
 
 def _length(of: Extent, dim: Any) -> Dim | None:
@@ -471,7 +535,7 @@ INTERNAL = (
         cost=0.0,
         same=True,
         view=True,
-        **_MOVES,
+        **_MOVES | {"jvp": _slice_jvp},
     ),
     TensorOp(
         "slice_back",
@@ -512,7 +576,7 @@ INTERNAL = (
         cost=0.0,
         same=True,
         view=True,
-        **_MOVES,
+        **_MOVES | {"jvp": _chunk_jvp},
     ),
     TensorOp(
         "chunk_back",

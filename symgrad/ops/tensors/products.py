@@ -82,6 +82,8 @@ def _left(_: Expr, g: Expr, b: Expr, like: Expr) -> Expr:
 def _right(_: Expr, a: Expr, g: Expr, like: Expr) -> Expr:
     """a.mT @ g, of the shape of `like`."""
     a_known, b_known = extent(a), extent(like)
+    if a_known.exact and len(a_known.dims) == 2 and b_known.exact and len(b_known.dims) == 1:  # a vector by a matrix
+        return make("matmul", matrix_transpose(a), g)
     if len(a_known.dims) > 1 and len(b_known.dims) > 1 and _covers(b_known, a_known):
         return make("matmul", matrix_transpose(a), g)
     return make("matmul_right", a, g, like)

@@ -136,7 +136,7 @@ class _Writer:
         self.layout = layout
         self.kernel = kernel
         self.constants = constants
-        self.names = Names(reserved())
+        self.names = Names(functions=reserved())
         self.given: list[str] = []
         self.numbers: list[str] = []
         self.placed = ""  # the place of each element in its row
@@ -160,7 +160,7 @@ class _Writer:
             self.numbers.append(self.names.fresh(symbol.name.partition(" ")[0]))
             known[symbol] = code("{0} != 0", self.numbers[-1]) if symbol["kind"] == "bool" else self.numbers[-1]
         roots = machine([r.value for r in kernel.results])
-        found = rows.stages(roots, kernel.reductions)
+        found = rows.stages(roots, kernel.reductions, kernel.keeps)
         reductions = [n for stage in found for n in stage.reductions]
         slots = len(reductions) + sum(len(stage.settled) for stage in found)
         before = (*kernel.reductions, *self._before(roots))

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 from symgrad.ir import expr as ex
 from symgrad.ir.expr import Expr, make, symbol
 from symgrad.ir.traversal import rebuild, substitute, topological
 from symgrad.ops.tensors import TENSOR_OPS, data_arguments
-from symgrad.ops.tensors.extent import SCALAR, Dim, extent
+from symgrad.ops.tensors.extent import SCALAR, Dim, Extent, extent
 from symgrad.ops.tensors.shapes import shape_sources
 from symgrad.targets.fused.picks import PICKED
 from symgrad.targets.fused.row_forms import NORMALISED, REDUCED
@@ -50,11 +51,13 @@ class Elements:
         rank: int | None,
         of_rows: frozenset[Expr] = frozenset(),
         shape: tuple[Dim, ...] | None = None,
+        primals: Mapping[Expr, Expr] = MappingProxyType({}),
     ) -> None:
         self.known = known  # saved values and the tensors they are read from
         self.rank = rank
         self.shape = shape  # of the pass, as far as it is declared
         self.totals: dict[Expr, Value] = {}  # sums over everything, by the symbols that stand for them
+        self.primals = primals  # the tensors of which tangents have the shapes
         self.of_rows = of_rows  # tensors that have one element for each row, and no last dimension
         self.views: dict[Expr, View] = {PLACE: View(PLACE)}
         self.lent: set[Expr] = set()  # leaves of which a pass has the shape, whether it reads them or not
@@ -146,6 +149,10 @@ class Elements:
                 if len(known) != 1 or None in known or not all(lengths):
                     raise Unsupported("sums over different lengths")
 
+    def extent(self, tensor: Expr) -> Extent:
+        """The extent of a tensor that is read; that of a tangent is its primal's."""
+        return extent(self.primals.get(tensor, tensor))
+
     def lifted(self, value: Expr, dims: tuple[int, ...]) -> Expr:
         """A value of the remaining dimensions, broadcast to those that `dims` are added to."""
         leaves = operands_of(value)
@@ -157,19 +164,14 @@ class Elements:
     def lifted_leaf(self, leaf: Expr, dims: tuple[int, ...]) -> Expr:
         """A leaf of the remaining dimensions as a view that has those of `dims` too, each of size 1."""
         tensor = self.views[leaf].tensor
-        known = extent(tensor)
+        known = self.extent(tensor)
         if known == SCALAR and not tensor.is_differential:
             return leaf
         if dims == (-1,):
             return self.leaf(tensor, dims)
         if not known.exact:
             raise Unsupported("a view of a tensor of unknown rank")
-        length, places = len(known.dims), []
-        for dim in sorted(dims, reverse=True):
-            if -dim <= length:  # further to the left it broadcasts by itself
-                places.append(dim)
-                length += 1
-        return self.leaf(tensor, tuple(sorted(places)))
+        return self.leaf(tensor, _within(dims, len(known.dims)))
 
     # ------------------------------------------------------------------------------------------ operations
     def _boundary(self, node: Expr) -> Value:
@@ -191,7 +193,8 @@ class Elements:
         view = self.views[leaf]
         if view.dims:
             raise Unsupported("a view of a view")
-        return self.leaf(view.tensor, dims)
+        known = self.extent(view.tensor)
+        return self.leaf(view.tensor, _within(dims, len(known.dims) + 1) if known.exact else dims)
 
     def _expand(self, node: Expr) -> Value:
         value = self._done[node.args[0]]
@@ -300,6 +303,15 @@ class Elements:
                 raise Unsupported(NOT_LAST)
             found.append(d if d < 0 else d - (self.rank or 0))
         return tuple(sorted(found))
+
+
+def _within(dims: tuple[int, ...], length: int) -> tuple[int, ...]:
+    """Those of the dimensions to be added that lie within the last ones: further to the left, a tensor broadcasts."""
+    places: list[int] = []
+    for dim in sorted(dims, reverse=True):
+        if -dim <= length + len(places):
+            places.append(dim)
+    return tuple(sorted(places))
 
 
 _RULES: dict[str, Callable[[Elements, Expr], Value]] = {

@@ -188,7 +188,9 @@ class _Passes:
         rows = [r.name for r in forward.returned if r.row == "row" and not r.total]
         of_rows = frozenset(s for name in rows for s in (symbol(name, "tensor"), cotangent(name)))
         shape = pass_shape([piece for f in self.variant.formulas.values() for piece in self.parts(f)])
-        return Elements({v: s for v, s in self.saved().items() if v is not s}, self.parts.rank, of_rows, shape)
+        known = {v: s for v, s in self.saved().items() if v is not s}
+        primals = {tangent(t.name): self.layout.symbol(t.name) for t in self.layout.spec.tensors}
+        return Elements(known, self.parts.rank, of_rows, shape, primals)
 
     def differentiated(self, results: Sequence[Result]) -> list[Result]:
         """Those of the outputs that have derivatives."""

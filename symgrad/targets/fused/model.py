@@ -73,10 +73,11 @@ class Kernel:
     `shape` are the views that broadcast to its shape; `numbers` the hyperparameters it reads.
 
     `wide`: it computes in float64 whatever the tensors hold. `by_row`: it has reductions along the last dimension.
-    `keeps` are those of them that forward stores beside its results, as one number for each row in the type of its
-    arithmetic; `known` those that backward reads in place of computing them again. `whole` are the operands of whole
-    numbers, of which each row has one; `placed`: places in a row are read, which have to be in it. Of the operands at
-    each of `spans` one has to have as many elements in a row as the pass: what is reduced there has no other.
+    `keeps` are those of them, and of backward's, that forward stores beside its results, as one number for each row in
+    the type of its arithmetic; `known` those that backward reads in place of computing them again. `whole` are the
+    operands of whole numbers, of which each row has one; `placed`: places in a row are read, which have to be in it. Of
+    the operands at each of `spans` one has to have as many elements in a row as the pass: what is reduced there has no
+    other.
     """
 
     name: str

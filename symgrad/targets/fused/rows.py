@@ -6,7 +6,7 @@ What is reduced must be as long as a row: a tensor that broadcasts along it has 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from symgrad.ir.expr import Expr
 from symgrad.ir.traversal import topological
@@ -25,11 +25,11 @@ class Stage:
     settled: tuple[Expr, ...]
 
 
-def stages(roots: Sequence[Expr], known: Collection[Expr] = ()) -> tuple[Stage, ...]:
+def stages(roots: Sequence[Expr], known: Collection[Expr] = (), beside: Collection[Expr] = ()) -> tuple[Stage, ...]:
     """The passes over a row before the one that writes, each with what needs no later one.
 
     Where some reductions are known beforehand, or what is picked of a row, the first stage is no pass: it settles what
-    follows from these alone.
+    follows from these alone. Reductions `beside` that the roots do not read join the first pass that has read for them.
     """
     known = (*known, *known_before(topological(*roots, leaves=known)))
     depth: dict[Expr, int] = {}
@@ -37,13 +37,28 @@ def stages(roots: Sequence[Expr], known: Collection[Expr] = ()) -> tuple[Stage, 
         above = () if node in known else node.args
         depth[node] = max((depth[a] for a in above), default=0) + (node.op in ROW_OPS and node not in known)
     settled = _settled(roots, known)
-    return tuple(
+    found = [
         Stage(
             tuple(n for n in depth if n.op in ROW_OPS and n not in known and depth[n] == number),
             tuple(n for n in settled if depth[n] == number),
         )
         for number in range(not known, max((depth[n] for n in depth if n.op in ROW_OPS), default=0) + 1)
-    )
+    ]
+    for node in beside:
+        place = _joined(found, node)
+        if place is not None and not any(node in stage.reductions for stage in found):
+            found[place] = replace(found[place], reductions=(*found[place].reductions, node))
+    return tuple(found)
+
+
+def _joined(found: Sequence[Stage], node: Expr) -> int | None:
+    """The first pass that reads all that a reduction does, after those that reduce what it follows from."""
+    earlier = {n for n in topological(*node.args) if n.op in ROW_OPS}
+    for place, stage in enumerate(found):
+        if not earlier and node.symbols <= frozenset().union(*(n.symbols for n in stage.reductions)):
+            return place
+        earlier.difference_update(stage.reductions)
+    return None
 
 
 def compared(roots: Sequence[Expr]) -> dict[Expr, Expr]:
@@ -65,10 +80,21 @@ _EXTREMA = ("row_max", "row_min")
 
 
 def kept(before: Sequence[Expr], after: Sequence[Expr]) -> tuple[Expr, ...]:
-    """The reductions that `before` and `after` share, where it spares `after` a pass over the row to know them."""
-    found = {n for stage in stages(after) for n in stage.reductions}.difference(compared(after).values())
-    known = tuple(n for stage in stages(before) for n in stage.reductions if n in found)
-    return known if _passes(after, known) < _passes(after, ()) else ()
+    """The reductions that `before` keeps where that spares `after` a pass over the row to know them.
+
+    They are those that both share, and others of `after` for which `before` has read the row anyway.
+    """
+    extrema = compared(after).values()
+    reduced = [n for stage in stages(after) for n in stage.reductions if n not in extrema]
+    own = stages(before)
+    shared = [n for stage in own for n in stage.reductions if n in reduced]
+    more = [n for n in reduced if n not in shared and _joined(own, n) is not None]
+    for node in tuple(more):  # those that spare no pass are not worth a number
+        fewer = [n for n in more if n is not node]
+        if _passes(after, [*shared, *fewer]) == _passes(after, [*shared, *more]):
+            more = fewer
+    known = [n for stage in stages(before, beside=more) for n in stage.reductions if n in (*shared, *more)]
+    return tuple(known) if _passes(after, known) < _passes(after, ()) else ()
 
 
 def _passes(roots: Sequence[Expr], known: Collection[Expr]) -> int:

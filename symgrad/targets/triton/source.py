@@ -96,7 +96,7 @@ class _Writer:
         self.layout = layout
         self.kernel = kernel
         self.constants = constants
-        self.names = Names(reserved())
+        self.names = Names(functions=reserved())
         self.operands: dict[str, str] = {}  # what a tile reads, and a template of how
         self.functions: list[Function] = []
 
@@ -104,7 +104,7 @@ class _Writer:
         """The pass as source."""
         kernel = self.kernel
         roots = machine([r.value for r in kernel.results])
-        found = list(enumerate(stages(roots, kernel.reductions), not kernel.known))
+        found = list(enumerate(stages(roots, kernel.reductions, kernel.keeps), not kernel.known))
         for own in ("at", "numbers", "once", *(f"{part}_{k}" for k, _ in found for part in ("terms", "row"))):
             self.names.reserve(f"{kernel.name}_{own}")
         results = [self.names.reserve(r.name) for r in kernel.results]
@@ -122,7 +122,7 @@ class _Writer:
         whole = {o.leaf: self.names.fresh(o.leaf.name.partition("[")[0]) for o in kernel.whole}
         read = {name: self.names.fresh(f"{name}_in") for name in (*of_rows.values(), *whole.values())}
         known |= of_rows | whole
-        given, numbers, wide, values = self._numbers(roots, known)
+        given, numbers, wide, values = self._numbers([*roots, *kernel.keeps], known)
         targets = [
             Target(
                 name,

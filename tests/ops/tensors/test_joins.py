@@ -146,9 +146,10 @@ def test_sizes_are_known_where_those_of_operands_are(text: str, shape: str) -> N
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("y[:, 7:]", "a slice to 7 of a dimension of size 6"),
-        ("y[:, 9]", "a slice to 9 of a dimension of size 6"),
-        ("y[:, -7]", "a slice to -7"),
+        ("y[:, 7:]", "7 lies beyond a dimension of size 6"),
+        ("y[:, 9]", "9 lies beyond a dimension of size 6"),
+        ("y[:, 6]", "6 lies beyond a dimension of size 6"),
+        ("y[:, -7]", "-7 lies beyond"),
         ("y[0, 0, 0]", "3 places in a tensor of 2 dimensions"),
         ("y[::-1]", "write flip"),
         ("y[0.5]", "a subscript is made of"),

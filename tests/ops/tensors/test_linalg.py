@@ -102,6 +102,50 @@ def test_derivatives_of_a_determinant_of_any_rank_are_those_of_its_polynomial(ra
     torch.testing.assert_close(*found, rtol=1e-11, atol=1e-11)
 
 
+def _expanded(x: torch.Tensor) -> torch.Tensor:
+    """The determinant along the first row."""
+    if len(x) == 1:
+        return x[0, 0]
+    rest = [_expanded(torch.cat([x[1:, :k], x[1:, k + 1 :]], dim=1)) for k in range(len(x))]
+    return torch.stack([(-1) ** k * x[0, k] * rest[k] for k in range(len(x))]).sum()
+
+
+def _pulled(function: Callable[..., torch.Tensor], x: torch.Tensor, ways: list[torch.Tensor]) -> torch.Tensor:
+    """The gradient of the gradient, ..., along ways."""
+    at = x.clone().requires_grad_()
+    total = function(at)
+    for way in ways:
+        (slope,) = torch.autograd.grad(total, at, create_graph=True)
+        total = (slope * way).sum()
+    return torch.autograd.grad(total, at)[0]
+
+
+@pytest.mark.parametrize("rank", range(5))
+def test_third_derivatives_of_a_determinant_of_any_rank_are_those_of_its_polynomial(rank: int) -> None:
+    op = compiled_text("{op: f, tensors: {x: {shape: [n, n]}}, outputs: {y: det(x)}}")
+    torch.manual_seed(0)
+    x, first, second = rand(4, rank) @ rand(rank, 4), rand(4, 4), rand(4, 4)
+    found = []
+    for function in (op.function, _expanded):
+
+        def slope(t: torch.Tensor, f: Callable[..., torch.Tensor] = function) -> torch.Tensor:
+            return torch.func.grad(lambda u: (torch.func.grad(f)(u) * first).sum())(t)
+
+        forward = torch.func.jvp(slope, (x,), (second,))[1]
+        reverse = torch.func.grad(lambda t, g=slope: (g(t) * second).sum())
+        batch = torch.func.vmap(reverse)(torch.stack([x, x.mT]))
+        found.append((forward, reverse(x), _pulled(function, x, [first, second]), batch))
+    torch.testing.assert_close(*found, rtol=1e-11, atol=1e-11)
+
+
+def test_fourth_derivatives_of_a_determinant_are_right_where_there_is_an_inverse() -> None:
+    op = compiled_text("{op: f, tensors: {x: {shape: [n, n]}}, outputs: {y: det(x)}}")
+    torch.manual_seed(0)
+    x, ways = rand(4, 4) + 2 * torch.eye(4), [rand(4, 4) for _ in range(3)]
+    found = [_pulled(function, x, ways) for function in (op.function, _expanded)]
+    torch.testing.assert_close(*found, rtol=1e-10, atol=1e-10)
+
+
 def test_forward_mode_over_forward_mode_is_right_where_torchs_determinant_is_not() -> None:
     op = compiled_text("{op: f, tensors: {x: {shape: [n, n]}}, outputs: {y: det(x)}}")
     torch.manual_seed(0)

@@ -42,6 +42,27 @@ def test_what_spares_no_pass_is_not_kept():
     assert kept([NORMAL], [make("row_sum", G) * X]) == ()
 
 
+TARGET = symbol("target", "tensor")
+EXPONENTIALS = make("row_sum", make("exp", X))
+LIKELIHOOD = make("row_sum", TARGET * (X - make("log", EXPONENTIALS)))
+WHOLE = make("row_sum", TARGET)
+
+
+def test_what_only_backward_reduces_is_kept_where_forward_reads_the_row_for_it_anyway():
+    slope = make("exp", X) / EXPONENTIALS * WHOLE
+    assert kept([LIKELIHOOD], [G * slope - TARGET]) == (EXPONENTIALS, WHOLE)
+    assert kept([X / EXPONENTIALS], [G * slope]) == ()  # which has not read the target
+    assert kept([LIKELIHOOD], [slope * make("row_sum", G)]) == ()  # there is a pass over the row in any case
+
+
+def test_reductions_beside_those_of_a_pass_join_the_first_that_reads_for_them():
+    first, second = stages([LIKELIHOOD], beside=[WHOLE])
+    assert first.reductions == (EXPONENTIALS,)
+    assert second.reductions == (LIKELIHOOD, WHOLE)
+    both = make("row_sum", X / EXPONENTIALS)  # has to wait for another
+    assert [s.reductions for s in stages([LIKELIHOOD], beside=[both])] == [(EXPONENTIALS,), (LIKELIHOOD, both)]
+
+
 WEIGHT = symbol("weight", "tensor")
 BOTH = [View(X), View(WEIGHT)]
 OPERANDS = [Operand(X, 0, ()), Operand(WEIGHT, 1, ())]

@@ -718,6 +718,11 @@ def bounded(x: Array) -> Array:
     return mx.clip(x, -most, most)
 
 
+def bounded_below(x: Array) -> Array:
+    """Return an argument of erfcx, which grows as exp(x**2) below 0, where that divides; as `bounded` does."""
+    return mx.maximum(x, -math.sqrt(math.log(mx.finfo(x.dtype).max) - 5))  # its slope is finite there, too
+
+
 def sinc(x: Array) -> Array:
     """Return ``sin(pi x) / (pi x)``, and 1 at 0."""
     return _sinc(x)

@@ -731,6 +731,13 @@ def bounded(x: Tensor) -> Tensor:
     return x.clamp(-most, most)
 
 
+def bounded_below(x: Tensor) -> Tensor:
+    """Return an argument of erfcx, which grows as exp(x**2) below 0, where that divides; as `bounded` does."""
+    if not differentiated():
+        return x
+    return x.clamp(min=-math.sqrt(math.log(torch.finfo(x.dtype).max) - 5))  # its slope is finite there, too
+
+
 def masked(value: Tensor, mask: Tensor) -> Tensor:
     """Return the value where the mask is true, else 0: on a CPU with a kernel for whole vectors."""
     if not value.is_cpu:
@@ -1086,27 +1093,23 @@ class _CofactorSlope(Function):
     def forward(x: Tensor, direction: Tensor) -> Tensor:
         if x.numel() == 0:
             return torch.zeros_like(x)
-        left, sizes, right = torch.linalg.svd(x)
-        largest = sizes[..., :1]
-        sizes = torch.maximum(sizes, torch.finfo(x.dtype).eps * torch.where(largest == 0, 1, largest))
-        sign = (torch.linalg.det(left) * torch.linalg.det(right)).sign()
+        left, right, size, inverse = _singular(x)
         turned = left.mT @ direction @ right.mT
-        inverse = 1 / sizes
-        others = sizes.prod(-1)[..., None, None] * inverse.unsqueeze(-1) * inverse.unsqueeze(-2)
+        others = size * inverse.unsqueeze(-1) * inverse.unsqueeze(-2)
         others = others - torch.diag_embed(others.diagonal(dim1=-2, dim2=-1))  # products of all but two
         shares = (turned.diagonal(dim1=-2, dim2=-1).unsqueeze(-2) * others).sum(-1)
-        found: Tensor = sign[..., None, None] * (left @ (torch.diag_embed(shares) - others * turned.mT) @ right)
+        found: Tensor = left @ (torch.diag_embed(shares) - others * turned.mT) @ right
         return found
 
     @staticmethod
     def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
-        ctx.save_for_backward(*inputs, output)
+        ctx.save_for_backward(*inputs)
         ctx.save_for_forward(*inputs)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Any:
-        x, direction, slope = ctx.saved_tensors
-        return _third_of_det(x, direction, slope, grad), cofactor_slope(x, grad)
+        x, direction = ctx.saved_tensors
+        return _by_rule(_CofactorBend, x, direction, grad), cofactor_slope(x, grad)
 
     @staticmethod
     def jvp(ctx: Any, tangent: Tensor | None, moved: Tensor | None) -> Any:
@@ -1114,13 +1117,77 @@ class _CofactorSlope(Function):
             x, direction = map(_primal, ctx.saved_tensors)
             terms = [] if moved is None else [cofactor_slope(x, moved)]
             if tangent is not None:
-                terms.append(_third_of_det(x, direction, cofactor_slope(x, direction), tangent))
+                terms.append(_by_rule(_CofactorBend, x, direction, tangent))
             return sum(terms[1:], terms[0])
 
 
-def _third_of_det(x: Tensor, direction: Tensor, slope: Tensor, other: Tensor) -> Tensor:
+class _CofactorBend(Function):
+    """The third derivative of ``det``, a symmetric form. What is beyond it is of matrices that have an inverse."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(x: Tensor, direction: Tensor, other: Tensor) -> Tensor:
+        if x.numel() == 0:
+            return torch.zeros_like(x)
+        left, right, size, inverse = _singular(x)
+        a, b = (left.mT @ way @ right.mT for way in (direction, other))
+        p, q = (way.diagonal(dim1=-2, dim2=-1) for way in (a, b))
+        same = torch.eye(x.shape[-1], dtype=torch.bool, device=x.device)
+        pairs = inverse.unsqueeze(-1) * inverse.unsqueeze(-2)
+        others = (size * pairs).unsqueeze(-1) * inverse[..., None, None, :]
+        others = others.masked_fill(same.unsqueeze(-1) | same.unsqueeze(-2) | same, 0)  # products of all but three
+
+        def shared(*ways: Tensor) -> Tensor:
+            return torch.einsum("...ijk,...ij,...jk->...ki", others, *ways)
+
+        mixed = p.unsqueeze(-1) * q.unsqueeze(-2) - a * b.mT
+        shares = torch.einsum("...ijk,...ij->...k", others, mixed)
+        apart = (
+            torch.einsum("...ijk,...j->...ki", others, q) * a.mT + torch.einsum("...ijk,...j->...ki", others, p) * b.mT
+        )
+        found: Tensor = left @ (torch.diag_embed(shares) + shared(a, b) + shared(b, a) - apart) @ right
+        return found
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        ctx.save_for_backward(*inputs)
+        ctx.save_for_forward(*inputs)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Any:
+        x, direction, other = ctx.saved_tensors
+        (slope,) = torch.func.vjp(lambda at: _third_of_det(at, direction, other), x)[1](grad)
+        return slope, _by_rule(_CofactorBend, x, other, grad), _by_rule(_CofactorBend, x, direction, grad)
+
+    @staticmethod
+    def jvp(ctx: Any, *tangents: Tensor | None) -> Any:
+        with _set_forward_mode(True):
+            own = [*map(_primal, ctx.saved_tensors)]
+            moved, terms = tangents[0], []
+            if moved is not None:
+                terms.append(torch.func.jvp(lambda at: _third_of_det(at, *own[1:]), (own[0],), (moved,))[1])
+            for other, tangent in zip(own[:0:-1], tangents[1:], strict=True):
+                if tangent is not None:
+                    terms.append(_by_rule(_CofactorBend, own[0], other, tangent))
+            return sum(terms[1:], terms[0])
+
+
+def _singular(x: Tensor) -> tuple[Tensor, ...]:
+    """Return the factors of a singular value decomposition, the determinant and 1 over the singular values.
+
+    These are kept from 0 by an error of rounding.
+    """
+    left, sizes, right = torch.linalg.svd(x)
+    largest = sizes[..., :1]
+    sizes = torch.maximum(sizes, torch.finfo(x.dtype).eps * torch.where(largest == 0, 1, largest))
+    sign = (torch.linalg.det(left) * torch.linalg.det(right)).sign()
+    return left, right, (sign * sizes.prod(-1))[..., None, None], 1 / sizes
+
+
+def _third_of_det(x: Tensor, direction: Tensor, other: Tensor) -> Tensor:
     """Return the third derivative of ``det``, of a matrix that has an inverse."""
-    turned, size = torch.linalg.inv_ex(x).inverse.mT, cofactor(x)
+    turned, size, slope = torch.linalg.inv_ex(x).inverse.mT, cofactor(x), cofactor_slope(x, direction)
 
     def along(way: Tensor) -> Any:
         return turned @ way.mT @ size

@@ -1,0 +1,66 @@
+"""How far rounding alone moves what a function gives: each operation's result is moved by an ulp, at random.
+
+This is stochastic arithmetic. Where terms of 1e12 cancel, results differ by what their last digits leave; a derivative
+that is wrong is as wrong whichever way its terms are rounded. Autograd's own operations are moved, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_map
+
+__all__ = ["noise"]
+
+_RUNS = 6
+_OF_NO_ROUNDING = """
+_to_copy abs alias amax amin arange cat ceil clamp clamp_max clamp_min clone constant_pad_nd copy copy_ cummax
+cummin detach diagonal_backward embedding empty empty_like empty_strided expand eye fill fill_ flip floor full
+full_like gather heaviside index index_put index_select kthvalue lift_fresh linspace masked_fill max maximum
+median min minimum neg new_empty new_empty_strided new_full new_ones new_zeros nan_to_num ones ones_like relu
+roll round scalar_tensor scatter select_backward select_scatter sgn sign slice_backward slice_scatter sort stack
+threshold threshold_backward topk tril triu trunc where zero_ zeros zeros_like
+"""
+_EXACT = frozenset(_OF_NO_ROUNDING.split())
+
+
+class _Rounded(TorchDispatchMode):
+    """Moves the results of operations that round by an ulp up or down."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__()
+        self.generator = torch.Generator().manual_seed(seed)
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        if func.overloadpacket.__name__ in _EXACT:
+            return result
+        owned = [r.alias_info for r in func._schema.returns]
+        if any(own is not None and not own.is_write for own in owned):
+            return result  # a view
+        in_place = any(own is not None for own in owned)
+        return tree_map(lambda t: self.moved(t, in_place) if isinstance(t, Tensor) else t, result)
+
+    def moved(self, t: Tensor, in_place: bool) -> Tensor:
+        if not t.is_floating_point():
+            return t
+        signs = torch.randint(2, t.shape, generator=self.generator).to(t.dtype) * 2 - 1
+        factor = signs.mul(torch.finfo(t.dtype).eps).add(1)
+        return t.mul_(factor) if in_place else t * factor
+
+
+def noise(results: Callable[[], Mapping[str, Tensor]], like: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """How far each of the results lies from those `like` it at most, over a few runs; 0 where that is no number."""
+    found = {n: torch.zeros(t.shape, dtype=torch.float64) for n, t in like.items()}
+    for seed in range(_RUNS):
+        with _Rounded(seed):
+            moved = results()
+        for name, t in moved.items():
+            if name in found and t.shape == found[name].shape:
+                off = (t.double() - like[name].double()).abs().nan_to_num(torch.inf, torch.inf)
+                found[name] = torch.maximum(found[name], torch.where(like[name].isfinite(), off, 0.0))
+    return found

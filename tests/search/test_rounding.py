@@ -1,0 +1,68 @@
+"""What rounding moves by itself is no find, and what is wrong is one also where terms cancel."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+
+from benchmarks.search.draw import Drawn
+from benchmarks.search.hold import differences
+from benchmarks.search.made import Made
+from benchmarks.search.rounding import noise
+
+CANCELLING = (
+    ("pointwise", "hypot(x, x)"),
+    ("pointwise", "w / v"),
+    ("pointwise", "erfinv(tanh(w))"),
+    ("pointwise", "ndtri(sigmoid(x)) - 0.5"),
+    ("pointwise", "sech(where(minimum(x, v) < atanh(tanh(x)), x - w, x / w))"),
+    ("rows", "sum(softmax(i0(x), dim=-1) * coth(x))"),
+)
+
+
+@pytest.mark.parametrize(("kind", "formula"), CANCELLING)
+def test_what_cancels_is_no_find_and_what_is_wrong_there_is_one(kind: str, formula: str, tmp_path: Path) -> None:
+    made = Made(Drawn(3, kind, formula), tmp_path, draft=True)
+    dtypes = (torch.float32, torch.float64)
+    assert not list(differences(made, 3, dtypes))
+    right = made.function
+
+    def grown(*tensors: Tensor, order: int) -> Tensor:
+        """0, but for its derivatives of an order and those after it."""
+        moved = [(1e-3 * (t - t.detach())) ** order for t in tensors]
+        return torch.stack([m.sum() for m in moved]).sum() if kind == "rows" else sum(torch.broadcast_tensors(*moved))
+
+    broken = {
+        "y": lambda *t: right(*t) * (1 + 1e-3),
+        "gradient": lambda *t: right(*t) + 10 * grown(*t, order=1),
+        "second": lambda *t: right(*t) + 1e5 * grown(*t, order=2),
+        "tangent": lambda *t: right(*t) + 10 * grown(*t, order=1),
+    }
+    for name, function in broken.items():
+        made.function = function
+        assert any(name in d.what for d in differences(made, 3, dtypes)), name
+
+
+def test_noise_is_what_the_last_digits_of_cancelling_terms_leave() -> None:
+    x = torch.full((64,), 1e6, dtype=torch.float64)
+
+    def results(shift: float) -> dict[str, Tensor]:
+        leaf = x.clone().requires_grad_()
+        y = torch.exp(leaf * 1e-6) + shift - shift
+        (slope,) = torch.autograd.grad(y.sum(), leaf)
+        return {"y": y.detach(), "slope": slope}
+
+    steady, cancelling = (noise(lambda s=s: results(s), results(s)) for s in (0.0, 1e8))
+    assert 1e-16 < float(steady["y"].max()) < 1e-14
+    assert 1e-8 < float(cancelling["y"].max()) < 1e-6
+    assert float(cancelling["slope"].max()) < 1e-20  # autograd's operations are moved, and nothing cancels in them
+
+
+def test_a_result_that_is_no_number_has_no_noise() -> None:
+    x = torch.tensor([-1.0, 4.0])
+    moved = noise(lambda: {"y": torch.sqrt(x)}, {"y": torch.sqrt(x)})["y"]
+    assert moved[0] == 0
+    assert moved[1] > 0
