@@ -66,7 +66,7 @@ def _verdicts(spec: Spec) -> _Done:
     if mistakes := _mistakes(operation, [name for name in spec.options.targets if name != "torch"]):
         raise SpecError(mistakes)
     verdicts: tuple[Verdict, ...] = certificate(operation, gradients="torch" in spec.options.targets).verdicts
-    return _Done(spec.path, verdicts)
+    return _Done(spec.place, verdicts)
 
 
 def _mistakes(operation: Operation, targets: Sequence[str]) -> list[Mistake]:

@@ -85,7 +85,7 @@ def generate(terminal: Terminal, asked: Request, how: Writing = Writing()) -> in
         if isinstance(outcome, Ready):
             run.refuse(outcome)
             for note in outcome.derivation.notes:
-                terminal.remark(f"{outcome.path}: note: {note}")
+                terminal.remark(f"{outcome.spec.place}: note: {note}")
         written[f"{would}{'change' if how.dry else 'generated'}" if changed else "unchanged"] += 1
 
     run.each(write, compile_edited=how.force)
@@ -311,10 +311,10 @@ class _Run:
             return True
         wrong = [p for p in ready.derivation.proofs if p.outcome == "refuted"]
         if not wrong:
-            self.terminal.result(f"{ready.path}: {line}")
+            self.terminal.result(f"{ready.spec.place}: {line}")
             return True
         for proof in wrong:
-            self.terminal.problem(f"{ready.path}: {proof.subject}: {proof.text}")
+            self.terminal.problem(f"{ready.spec.place}: {proof.subject}: {proof.text}")
         self.failed += 1
         self._failures.append(ready.path)
         return False

@@ -38,7 +38,11 @@ _FUNCTIONS = {
     **dict.fromkeys(("masked_fill", "masked_select", "masked_fill_"), "write where(mask, value, x)"),
     **dict.fromkeys(("swapaxes", "swapdims", "t"), "write transpose(x, dim0, dim1), or x.mT"),
     **dict.fromkeys(("zeros_like", "zeros"), "write 0*x, or the number alone: it broadcasts"),
-    **dict.fromkeys(("ones_like", "ones", "full_like", "full"), "write the number alone: it broadcasts"),
+    **dict.fromkeys(
+        ("ones_like", "ones", "full_like", "full", "tensor", "as_tensor", "float32", "float64", "int"),
+        "write the number alone: it broadcasts",
+    ),
+    "len": "write x.shape[0]",
     **dict.fromkeys(
         ("rand_like", "randn_like", "bernoulli", "rand", "randn"),
         "write uniform(x, seed), normal(x, seed) or dropout(x, p, seed)",
@@ -68,6 +72,7 @@ _FUNCTIONS = {
     **dict.fromkeys(("matrix_power", "mpow"), "write a @ a"),
     "expm": "write rounds of its series: repeat under 'let'",
     "mode": "there are median, amax and argmax",
+    "binary_cross_entropy_with_logits": "write softplus(x) - target * x",
     "batched_index_select": "write take_along_dim(x, index, dim)",
     "copysign": "write abs(x) * where(y < 0, -1, 1)",
     "cross": "write einsum of both with a tensor of signs, or the three components by x[..., 0] and so on",

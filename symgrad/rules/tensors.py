@@ -6,6 +6,7 @@ is reduced may be written with `keepdim` or be lined up by an `unsqueeze`.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from fractions import Fraction
 
 from symgrad.ir import expr as ex
@@ -81,6 +82,45 @@ def less_logsumexp(node: Expr) -> Expr | None:
     return None
 
 
+def shifted_softmax(node: Expr) -> Expr | None:
+    """softmax(a - amax(a)) and the like along one dimension, which is softmax(a): it takes the maximum itself."""
+    for _, rest in _shifts(node):
+        return make(node.op, rest, **dict(node.attrs))
+    return None
+
+
+def shifted_logsumexp(node: Expr) -> Expr | None:
+    """amax(a) + logsumexp(a - amax(a)) and the like, which is logsumexp(a)."""
+    for term in node.args:
+        factor, placed = ex.split_coefficient(term)
+        inner = _below(placed)
+        for shift, rest in _shifts(inner) if inner.op == "logsumexp" else ():
+            share, row = ex.split_coefficient(shift)
+            if placed is inner and inner["keepdim"] is not True:
+                row = row.args[0] if row.op == "unsqueeze" else make("squeeze", row, dim=(inner["dim"],))
+            added = -factor * share * row
+            if added in node.args:
+                others = ex.add(*(t for t in node.args if t is not term and t is not added))
+                return others + factor * _placed(make("logsumexp", rest, **dict(inner.attrs)), placed)
+    return None
+
+
+def _shifts(node: Expr) -> Iterator[tuple[Expr, Expr]]:
+    """What is one number for each row along the dimension of `node`, as a term of its operand, and the others' sum.
+
+    It is a reduction of these, so that they have the shape of the operand.
+    """
+    (operand,) = node.args
+    for term in operand.args if operand.op == "add" else ():
+        _, placed = ex.split_coefficient(term)
+        placed = placed.args[0] if placed.op == "detach" else placed
+        inner = _below(placed)
+        rest = ex.add(*(t for t in operand.args if t is not term))
+        is_row = dict(inner.attrs).keys() >= {"dim", "keepdim"} and inner.args[0] is rest
+        if is_row and inner["dim"] == node["dim"] and _lines_up(placed):
+            yield term, rest
+
+
 def root_of_squares(node: Expr) -> Expr | None:
     """sqrt(sum(a**2)), whose derivative is 0 / 0 where a is zero."""
     base, exponent = node.args
@@ -148,6 +188,8 @@ TENSORS = (
     Transformation("log-mixture", "log", log_of_mixture, "one that vanishes would have no logarithm"),
     Transformation("softmax", "mul", normalised_exponential, _OVERFLOWS),
     Transformation("log-softmax", "add", less_logsumexp, "one pass, and nothing cancels"),
+    *(Transformation("shift", op, shifted_softmax, "a row is shifted once") for op in ("softmax", "log_softmax")),
+    Transformation("shift", "add", shifted_logsumexp, "a row is shifted once"),
     Transformation("norm", "pow", root_of_squares, "the derivative is 0 / 0 at zero"),
     Transformation("variance", "add", mean_of_squares_less_square, "the means cancel"),
 )

@@ -256,6 +256,11 @@ class Spec:
                 last = loop is None or k == loop.times - 1
                 yield from ((f, f.name if last else f"{f.name}_{k + 1}") for f in formulas)
 
+    @property
+    def place(self) -> str:
+        """Where the operation is written, for messages: a Python file may hold several."""
+        return f"{self.path}::{self.op}" if self.path.endswith(".py") else self.path
+
     def with_kernels(self, on: bool | None = True) -> Spec:
         """The same operation with passes for calls of every size, or with none, or as it is."""
         if on is None:

@@ -1,4 +1,4 @@
-"""Specs that are written as Python functions under `@symgrad.op`. Their source is read and never run.
+r"""Specs that are written as Python functions under `@symgrad.op`. Their source is read and never run.
 
 Parameters are tensors, keyword-only ones hyperparameters; assignments are intermediates; what is returned are the
 outputs; the docstring is the documentation. Each becomes a node of the tree that YAML becomes, with its place in the
@@ -15,6 +15,9 @@ Python file, so that everything after that is the same: keys, checks, messages w
 | `*, mode: Literal["a", "b"] = "a"`               | `mode: {choices: [a, b], default: a}` |
 | `*, p: symgrad.hyperparameter(type=..., ...)`    | `p: {type: ..., ...}` |
 | `Annotated[Tensor, one of these]`                | the same, for type checkers |
+| `Optional[one of these]`, `one of these \| None` | the same |
+| `ALPHA = 1.67` at the top of the file            | `ALPHA: 1.67` under `let`, where it is read |
+| `a, b = x, y`; `top, at = torch.max(x, -1)`      | `a: x` and `b: y`; `top: torch.max(x, -1)[0]` under `let` |
 | `@symgrad.op(module={...}, options={...})`       | further keys of a spec, as literals |
 """
 
@@ -24,6 +27,7 @@ import ast
 import io
 import tokenize
 from collections.abc import Iterator, Sequence
+from collections.abc import Mapping as Mapping_
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -31,6 +35,7 @@ from symgrad.errors import Location, Mistake, SpecError, shown
 from symgrad.spec.checks import build_spec
 from symgrad.spec.grammar import SPEC
 from symgrad.spec.model import Spec
+from symgrad.spec.python_names import Assigned, assigned, constants_of, read_in
 from symgrad.spec.readers import Report
 from symgrad.spec.yaml_source import Document, Entry, Mapping, Node, Scalar, SourceText
 from symgrad.spec.yaml_source import Sequence as List
@@ -59,7 +64,8 @@ class _Exact(Scalar):
 def read_functions(text: str, path: str) -> list[Spec]:
     """The specs that a Python file writes, in its order. Raises SpecError with all mistakes of all of them."""
     source = SourceText(text.removeprefix("\ufeff"), path)
-    found = list(decorated(_parsed(source)))
+    module = _parsed(source)
+    found = list(decorated(module))
     if not found:
         message = "no function under @symgrad.op in this file"
         raise SpecError([source.mistake(Location(1, 1), "", message)])
@@ -67,7 +73,7 @@ def read_functions(text: str, path: str) -> list[Spec]:
     mistakes: list[Mistake] = []
     for function, decorator in found:
         try:
-            specs.append(_Reader(source, function, decorator).spec())
+            specs.append(_Reader(source, module, function, decorator).spec())
         except SpecError as error:
             mistakes += error.mistakes
     if mistakes:
@@ -78,10 +84,11 @@ def read_functions(text: str, path: str) -> list[Spec]:
 def read_function(text: str, path: str, name: str, line: int) -> Spec:
     """The spec of the function `name` whose decorators or `def` start at `line`. Raises SpecError."""
     source = SourceText(text, path)
-    for function, decorator in decorated(_parsed(source), every=True):
+    module = _parsed(source)
+    for function, decorator in decorated(module, every=True):
         first = min([function.lineno, *(d.lineno for d in function.decorator_list)])
         if function.name == name and first <= line <= function.lineno:
-            return _Reader(source, function, decorator).spec()
+            return _Reader(source, module, function, decorator).spec()
     raise SpecError([source.mistake(Location(line, 1), "", f"the source of {name!r} is not here any more")])
 
 
@@ -121,8 +128,9 @@ def decorated(tree: ast.Module, *, every: bool = False) -> Iterator[tuple[Functi
 class _Reader:
     """Makes one function the tree of a spec, noting every mistake on the way."""
 
-    def __init__(self, source: SourceText, function: Function, decorator: ast.expr | None) -> None:
+    def __init__(self, source: SourceText, module: ast.Module, function: Function, decorator: ast.expr | None) -> None:
         self._source = source
+        self._module = module
         self._function = function
         self._decorator = decorator
         self._mistakes: list[Mistake] = []
@@ -168,10 +176,14 @@ class _Reader:
         """A text that the source does not spell, which stands for a node."""
         return self._exact(text, node)
 
-    def _formula(self, node: ast.expr) -> Scalar:
-        """The source of an expression, with blanks in place of comments and of what continues a line."""
+    def _formula(self, node: ast.expr, part: int | None = None) -> Scalar:
+        """The source of an expression, with blanks in place of comments and of what continues a line.
+
+        With ``part``, one of its results.
+        """
         start, end = self._span(node)
-        return _Exact(_without_comments(self._source.text[start:end]), "", self._source, start, end, start)
+        text = _without_comments(self._source.text[start:end]) + ("" if part is None else f"[{part}]")
+        return _Exact(text, "", self._source, start, end, start)
 
     def _entry(self, key: str, at: ast.AST, value: Node) -> tuple[str, Entry]:
         return key, Entry(self._word(key, at), value)
@@ -304,7 +316,9 @@ class _Reader:
                 entries |= self._tensor_keys(argument.annotation)
             except _NotLiteral as error:
                 self._fault(error.node, f"tensors.{argument.arg}", str(error))
-        if default is not None:
+        if _is_none(default):
+            self._fault(default or argument, f"tensors.{argument.arg}", _NO_VALUE.format(argument.arg))
+        elif default is not None:
             value = self._literal_or_fault(default, f"tensors.{argument.arg}")
             if value is not None:
                 entries["default"] = Entry(self._word("default", default), value)
@@ -337,7 +351,11 @@ class _Reader:
         )
 
     def _resolved(self, annotation: ast.expr) -> ast.expr:
-        """What is meant by `Annotated[Tensor, this]`, and by an annotation in quotes."""
+        """What is meant by `Annotated[Tensor, this]`, by `Optional[this]`, `this | None`, and by quotes around it."""
+        if isinstance(annotation, ast.BinOp) and isinstance(annotation.op, ast.BitOr) and _is_none(annotation.right):
+            return self._resolved(annotation.left)
+        if isinstance(annotation, ast.Subscript) and ast.unparse(annotation.value).endswith("Optional"):
+            return self._resolved(annotation.slice)
         if isinstance(annotation, ast.Subscript) and ast.unparse(annotation.value).endswith("Annotated"):
             parts = annotation.slice.elts if isinstance(annotation.slice, ast.Tuple) else [annotation.slice]
             return self._resolved(parts[-1])
@@ -349,7 +367,7 @@ class _Reader:
             return annotation
         for node in ast.walk(quoted):  # all of it stands where the text does
             ast.copy_location(node, annotation)
-        return quoted
+        return self._resolved(quoted)
 
     def _keywords(self, call: ast.Call) -> dict[str, Entry]:
         found: dict[str, Entry] = {}
@@ -398,49 +416,67 @@ class _Reader:
         """The intermediates and the outputs."""
         body = self._function.body
         statements = body[1:] if ast.get_docstring(self._function) is not None else body
-        let: dict[str, tuple[ast.AST, ast.expr]] = {}
+        let: dict[str, Assigned] = {}
         returned: ast.Return | None = None
         for statement in statements:
+            targets = assigned(statement)
             if returned is not None:
                 self._fault(statement, "", "nothing stands after 'return'")
             elif isinstance(statement, ast.Return):
                 returned = statement
-            elif (target := _assigned(statement)) is not None:
-                name, value = target
+            elif not targets:
+                self._fault(statement, "", _statement_fault(statement))
+            for name, value, part in targets if returned is None else ():
                 if name.id in let:
-                    line = getattr(let[name.id][0], "lineno", 1)
+                    line = let[name.id][0].lineno
                     self._fault(
                         name, f"let.{name.id}", f"{name.id!r} has its value on line {line} already; use another name"
                     )
                 else:
-                    let[name.id] = (name, value)
-            else:
-                self._fault(statement, "", _statement_fault(statement))
+                    let[name.id] = (name, value, part)
         if returned is None or returned.value is None:
             if not self._mistakes:
                 self._fault(self._function, "outputs", "the function returns nothing; end it with 'return'")
             return self._mapping(self._function), self._mapping(self._function)
+        let = {**self._constants([*(value for _, value, _ in let.values()), returned.value], let), **let}
         outputs = self._outputs(returned.value, let)
-        inner = {name: Entry(self._word(name, at), self._formula(value)) for name, (at, value) in let.items()}
+        inner = {
+            name: Entry(self._word(name, at), self._formula(value, part)) for name, (at, value, part) in let.items()
+        }
         return Mapping(inner, self._location(self._function)), Mapping(outputs, self._location(returned))
 
-    def _outputs(self, value: ast.expr, let: dict[str, tuple[ast.AST, ast.expr]]) -> dict[str, Entry]:
+    def _constants(self, values: Sequence[ast.expr], let: Mapping_[str, Assigned]) -> Mapping_[str, Assigned]:
+        """The constants of the module that the function reads."""
+        arguments = {a.arg for a in ast.walk(self._function.args) if isinstance(a, ast.arg)}
+        found = constants_of(self._module, read_in(values, owners=False) - arguments - set(let))
+        for name in found.keys() & let.keys():
+            self._fault(let[name][0], f"let.{name}", f"constants of the module are made of {name!r}; use another name")
+        return found
+
+    def _outputs(self, value: ast.expr, let: dict[str, Assigned]) -> dict[str, Entry]:
         """By their names: an intermediate that nothing else reads is the output itself."""
         values: Sequence[ast.expr] = value.elts if isinstance(value, ast.Tuple) else [value]
-        read = [n.id for _, v in let.values() for n in ast.walk(v) if isinstance(n, ast.Name)]
+        read = [n.id for _, v, _ in let.values() for n in ast.walk(v) if isinstance(n, ast.Name)]
         read += [n.id for v in values for n in ast.walk(v) if isinstance(n, ast.Name)]
         found: dict[str, Entry] = {}
         taken = {*let, *(a.arg for a in ast.walk(self._function.args) if isinstance(a, ast.arg))}
         for k, item in enumerate(values):
             if isinstance(item, ast.Name) and item.id in let and read.count(item.id) == 1:
-                at, formula = let.pop(item.id)
-                found[item.id] = Entry(self._word(item.id, at), self._formula(formula))
+                at, formula, part = let.pop(item.id)
+                found[item.id] = Entry(self._word(item.id, at), self._formula(formula, part))
                 continue
             wanted = f"{item.id}_out" if isinstance(item, ast.Name) else "y" if len(values) == 1 else f"y{k + 1}"
             while wanted in taken or wanted in found:
                 wanted += "_"
             found[wanted] = Entry(self._word(wanted, item), self._formula(item))
         return found
+
+
+_NO_VALUE = "a tensor that may be None has as its default the value that stands in for it, such as {}=0"
+
+
+def _is_none(node: ast.expr | None) -> bool:
+    return isinstance(node, ast.Constant) and node.value is None
 
 
 class _NotLiteral(Exception):
@@ -451,22 +487,12 @@ class _NotLiteral(Exception):
         self.node = node
 
 
-def _assigned(statement: ast.stmt) -> tuple[ast.Name, ast.expr] | None:
-    """Name and value of an assignment of one name."""
-    if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
-        target = statement.targets[0]
-        return (target, statement.value) if isinstance(target, ast.Name) else None
-    if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name) and statement.value is not None:
-        return statement.target, statement.value
-    return None
-
-
 _STATEMENTS: dict[type[ast.stmt], str] = {
-    ast.If: "a statement 'if' is not part of the language; write y = a if condition else b",
+    ast.If: "a statement 'if' is not part of the language; write where(condition, a, b), or a if condition else b",
     ast.For: "loops are not part of the language; write sum(...), or each step by name",
     ast.While: "loops are not part of the language",
     ast.AugAssign: "a name has one value; assign the result to another name",
-    ast.Assign: "one name is assigned at a time",
+    ast.Assign: "names are assigned one by one, or as in a, b = x, y",
     ast.FunctionDef: "a function inside of an operation is not part of the language",
     ast.Import: "an import stands above the function",
     ast.ImportFrom: "an import stands above the function",

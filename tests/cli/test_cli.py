@@ -98,6 +98,14 @@ def generated(folder: str = "generated") -> list[str]:
     return sorted(found - {"__init__.py", "_runtime.py"})
 
 
+def test_what_is_said_of_a_function_names_it_for_a_python_file_may_hold_several():
+    body = "@symgrad.op\ndef right(x): return x\n@symgrad.op\ndef wrong(x): return x\n"
+    Path("ops.py").write_text(f"import symgrad\n{body}")
+    refused = run("gen", "ops.py", "--prove")
+    assert "ops.py::right: proven by SymPy 9" in refused.output
+    assert "ops.py::wrong: dy/dx: refuted" in refused.output
+
+
 def test_gen_and_check_prove_what_they_are_asked_to_and_write_nothing_that_is_refuted():
     write("specs/right.yaml")
     write("specs/wrong.yaml")

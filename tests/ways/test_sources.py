@@ -91,7 +91,13 @@ def test_a_python_file_is_what_its_yaml_is() -> None:
         ("def f(*x):\n    return x\n", "2:8", "arguments by name"),
         ("def f(x):\n    é = x; return é * zz\n", "3:23", "unknown name 'zz'"),
         ("def f(x)\n    return x\n", "2:9", "not valid Python"),
+        ("def f(x, b: Optional[Tensor] = None):\n    return x + b\n", "2:32", "such as b=0"),
+        ("def f(x, b: 'Tensor | None' = None):\n    return x + len(b)\n", "2:31", "such as b=0"),
         ("def f(x):\n    y = 2 * x\n", "2:1", "returns nothing"),
+        ("def f(x):\n    a, b = x, a\n    return a * b\n", "3:5", "names are assigned one by one"),
+        ("def f(x):\n    (a, b), c = x\n    return a * b\n", "3:5", "names are assigned one by one"),
+        ("def f(x):\n    a, b = x, x, x\n    return a * b\n", "3:5", "names are assigned one by one"),
+        ("def f(x):\n    a, b, c = x.max(-1)\n    return a * c\n", "3:24", "there are 2 parts"),
     ],
 )
 def test_a_mistake_is_shown_in_the_python_source(tmp_path: Path, body: str, place: str, message: str) -> None:
@@ -106,6 +112,68 @@ def test_a_mistake_is_shown_in_the_python_source(tmp_path: Path, body: str, plac
     assert message in str(caught.value)
 
 
+CONSTANTS = """import math, torch
+from symgrad import op
+F = torch.nn.functional
+WIDTH: float = 2.5
+SCALE = math.sqrt(2 / math.pi) * WIDTH
+TWICE = 1
+TWICE = 2
+MODE = "mean"
+SET = 1
+def other():
+    global SET
+    SET, WIDTH = 2, 3
+"""
+
+
+def test_a_function_reads_constants_of_its_module_without_running_it(tmp_path: Path) -> None:
+    path = tmp_path / "ops.py"
+    path.write_text(CONSTANTS + "@op\ndef f(x):\n    return F.relu(x) * SCALE\n")
+    (spec,) = load_specs(path)
+    assert as_yaml(spec).endswith(
+        'let:\n  WIDTH: "2.5"\n  SCALE: math.sqrt(2 / math.pi) * WIDTH\noutputs:\n  y: F.relu(x) * SCALE\n'
+    )
+    assert spec.let[0].location.line == 4
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        ("def f(x, *, WIDTH: float = 1.0):\n    return x * SCALE + WIDTH\n", "'WIDTH' is declared already"),
+        ("def f(x):\n    WIDTH = 2 * x\n    return WIDTH * SCALE\n", "constants of the module are made of 'WIDTH'"),
+    ],
+)
+def test_a_constant_is_not_made_of_what_the_function_calls_by_the_same_name(
+    tmp_path: Path, function: str, message: str
+) -> None:
+    path = tmp_path / "ops.py"
+    path.write_text(f"{CONSTANTS}@op\n{function}")
+    with pytest.raises(symgrad.SpecError, match=message):
+        load_specs(path)
+
+
+@pytest.mark.parametrize("name", ["TWICE", "MODE", "SET", "other"])
+def test_what_is_no_constant_of_the_module_is_unknown(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "ops.py"
+    path.write_text(f"{CONSTANTS}@op\ndef f(x):\n    return x * {name}\n")
+    (spec,) = load_specs(path)
+    with pytest.raises(symgrad.SpecError, match=f":15:16: outputs.y: unknown name '{name}'"):
+        symgrad.generate(spec)
+
+
+def test_several_names_are_assigned_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "ops.py"
+    body = "    low, high = x / 2, 2 * x\n    top, _ = torch.max(x, dim=-1)\n    return low * high - top[:, None]\n"
+    path.write_text(f"import torch\nfrom symgrad import op\n@op\ndef f(x: op.tensor['N', 'D']):\n{body}")
+    (spec,) = load_specs(path)
+    assert [(let.name, let.text) for let in spec.let] == [
+        ("low", "x / 2"), ("high", "2 * x"), ("top", "torch.max(x, dim=-1)[0]"),
+    ]  # fmt: skip
+    x = torch.randn(3, 4, dtype=torch.float64)
+    torch.testing.assert_close(symgrad.load(spec).f(x), x * x - x.amax(-1, keepdim=True))
+
+
 def test_nothing_in_a_python_file_is_run(tmp_path: Path) -> None:
     path = tmp_path / "ops.py"
     path.write_text("import symgrad\nraise SystemExit\n@symgrad.op\ndef f(x, *, k: float = 2.0):\n    return k * x\n")
@@ -118,6 +186,18 @@ def test_a_decorated_function_is_the_operation() -> None:
     (slope,) = torch.autograd.grad(decorated.huber_of_ways(x, t, delta=2.0).sum(), x)
     assert slope.tolist() == [0.5, 2.0]
     assert pickle.loads(pickle.dumps(decorated.huber_of_ways)) is decorated.huber_of_ways
+
+
+def test_an_optional_tensor_says_so_as_python_does(tmp_path: Path) -> None:
+    path = tmp_path / "optional.py"
+    path.write_text(
+        "from symgrad import op, tensor\n@op\n"
+        "def f(x: 'Tensor | None', b: Optional[tensor['N']] = 0, c: typing.Optional[Tensor] = 0):\n"
+        "    return x + b + c\n"
+    )
+    (spec,) = load_specs(path)
+    assert [(t.shape, t.default) for t in spec.tensors] == [(None, None), (("N",), 0), (None, 0)]
+    assert symgrad.load(spec).f(torch.ones(2), None, None).tolist() == [1.0, 1.0]
 
 
 def test_annotations_may_stand_in_quotes(tmp_path: Path) -> None:

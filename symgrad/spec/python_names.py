@@ -1,0 +1,87 @@
+"""Names in a Python file that a formula may read: what a statement assigns, and constants of the module."""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+
+__all__ = ["Assigned", "assigned", "constants_of", "read_in"]
+
+# A name, the expression it stands for, and which of its results where it has several.
+Assigned = tuple[ast.Name, ast.expr, int | None]
+
+
+def assigned(statement: ast.stmt) -> list[Assigned]:
+    """What a statement assigns to names; nothing if it is no such assignment.
+
+    `a, b = x, y` assigns each, and `values, indices = torch.max(x, -1)` the results of one call, but for `_`.
+    """
+    if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name) and statement.value is not None:
+        return [(statement.target, statement.value, None)]
+    if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
+        return []
+    target, value = statement.targets[0], statement.value
+    if isinstance(target, ast.Name):
+        return [(target, value, None)]
+    if not isinstance(target, ast.Tuple | ast.List):
+        return []
+    names = [name for name in target.elts if isinstance(name, ast.Name)]
+    if len(names) != len(target.elts):
+        return []
+    if isinstance(value, ast.Call | ast.Name | ast.Attribute):
+        return [(name, value, k) for k, name in enumerate(names) if name.id != "_"]
+    if not isinstance(value, ast.Tuple | ast.List) or len(value.elts) != len(names):
+        return []
+    taken = {name.id for name in names}
+    if any(taken & read_in([part]) for part in value.elts):
+        return []  # Python reads what the names were before
+    return [(name, part, None) for name, part in zip(names, value.elts, strict=True)]
+
+
+def read_in(values: Iterable[ast.expr], *, owners: bool = True) -> set[str]:
+    """The names that expressions read, but for functions that they call.
+
+    Without ``owners`` also but for what stands before a dot, as the name of a module does.
+    """
+    nodes = [node for value in values for node in ast.walk(value)]
+    others = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
+    if not owners:
+        others |= {id(node.value) for node in nodes if isinstance(node, ast.Attribute)}
+    return {node.id for node in nodes if isinstance(node, ast.Name) and id(node) not in others}
+
+
+def constants_of(module: ast.Module, wanted: set[str]) -> Mapping[str, Assigned]:
+    """The constants among the `wanted` names, in their order in the file, and those that they are made of.
+
+    A constant is assigned once, at the top of the module, and is no text and no truth value.
+    """
+    bound = Counter(_bound(module))
+    found = {name.id: (name, value, part) for s in module.body for name, value, part in assigned(s)}
+    known = {name: entry for name, entry in found.items() if bound[name] == 1 and _is_number(entry[1])}
+    needed: set[str] = set()
+    fresh = wanted & set(known)
+    while fresh:
+        needed |= fresh
+        fresh = read_in((known[name][1] for name in fresh), owners=False) & set(known) - needed
+    return {name: entry for name, entry in known.items() if name in needed}
+
+
+def _bound(module: ast.Module) -> Iterator[str]:
+    """The names that a module binds, each as often as it does; a function that does so as a global counts, too."""
+    inner = {id(n) for f in ast.walk(module) if isinstance(f, _SCOPES) for s in f.body for n in ast.walk(s)}
+    for node in ast.walk(module):
+        if isinstance(node, ast.Global):
+            yield from node.names * 2
+        elif isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load) and id(node) not in inner:
+            yield node.id
+
+
+_SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+
+
+def _is_number(value: ast.expr) -> bool:
+    """Whether an expression may be a number: it may not be a text, a truth value or a container."""
+    if isinstance(value, ast.Constant):
+        return isinstance(value.value, int | float) and not isinstance(value.value, bool)
+    return isinstance(value, ast.Call | ast.BinOp | ast.UnaryOp | ast.Attribute | ast.Name)
