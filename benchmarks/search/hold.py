@@ -39,6 +39,7 @@ _ROUGH, _ROUGHLY = {"lgamma", "digamma", "polygamma"}, 1e-9
 _COTANGENT, _SECOND_COTANGENT, _TANGENT = (0.5, 1.5), (1.25, 0.25), (0.75, 1.25)  # first and last
 _BITS = 1000
 _ROUNDED = 4  # times what rounding moves results by is no fault
+_LARGER = max(_TANGENT) / min(_SECOND_COTANGENT)  # a tangent than the derivative in the cotangent
 _MOST_ASKED = 4  # points at which the truth is asked for
 
 
@@ -289,7 +290,7 @@ class _Compared:
                 allowed = allowed + own.nan_to_num(self.info.max, self.info.max)
         if not self.case.apart and got.numel():
             allowed = _of_row(allowed)
-        return _ROUNDED * allowed
+        return _ROUNDED * allowed * (_LARGER if name == "tangent" else 1)
 
     def against(self, found: dict[str, Tensor]) -> Iterator[str]:
         for name, got in found.items():
