@@ -11,10 +11,10 @@ from collections.abc import Iterable, Sequence
 from symgrad.ir.expr import Expr, make
 from symgrad.ir.traversal import topological
 
-__all__ = ["BOUNDED", "divisors", "with_bounded_divisors"]
+__all__ = ["BOUNDED", "BOUNDED_BELOW", "BOUNDS", "divisors", "with_bounded_divisors"]
 
-BOUNDED = "bounded"
-_GROWING = frozenset({"cosh", "sinh", "exp", "expm1"})
+BOUNDED, BOUNDED_BELOW = BOUNDS = ("bounded", "bounded_below")
+_GROWING = {**dict.fromkeys(("cosh", "sinh", "exp", "expm1"), BOUNDED), "erfcx": BOUNDED_BELOW}  # like exp(x**2)
 _SUMS_AND_PRODUCTS = frozenset({"add", "sub", "mul", "neg"})
 
 
@@ -34,7 +34,7 @@ def with_bounded_divisors(
     for node in order:
         args = [mapped[a] for a in node.args] if node not in leaves else []
         if node in held:
-            args = [make(BOUNDED, args[0])]
+            args = [make(_GROWING[node.op], args[0])]
         changed = any(a is not b for a, b in zip(args, node.args, strict=False))
         mapped[node] = make(node.op, *args, **dict(node.attrs)) if changed else node
     return [mapped[r] for r in roots]

@@ -48,3 +48,15 @@ def test_second_derivatives_are_numbers_where_divisors_overflow(formula: str, dt
     (second,) = torch.autograd.grad(slope.sum(), x)
     expected = 1 / x.detach() ** 2 if "log" in formula else torch.zeros_like(x)
     torch.testing.assert_close(second, expected, rtol=1e-4, atol=1e-30)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_second_derivatives_of_a_normal_probability_are_numbers_far_above(dtype: torch.dtype) -> None:
+    """The scaled complementary error function, which grows like exp(x**2), divides there."""
+    module = symgrad.load("{op: f, tensors: {x: }, outputs: {y: log_ndtr(x)}, options: {kernels: none}}")
+    x = torch.tensor([-900.0, -2.0, 2.0, 14.0, 88.0, 900.0], dtype=dtype, requires_grad=True)
+    (slope,) = torch.autograd.grad(module.f(x).sum(), x, create_graph=True)
+    (second,) = torch.autograd.grad(slope.sum(), x)
+    torch.testing.assert_close(second[1:3], -slope[1:3].detach() * (x + slope).detach()[1:3], rtol=1e-5, atol=0)
+    torch.testing.assert_close(second[3:], torch.zeros_like(second[3:]), rtol=0, atol=1e-30)
+    assert slope[3:].abs().max() < 1e-30

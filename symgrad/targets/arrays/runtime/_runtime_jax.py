@@ -107,6 +107,12 @@ def bounded(x: Array) -> Array:
     return jnp.clip(x, -most, most)
 
 
+def bounded_below(x: Array) -> Array:
+    """Return an argument of erfcx, of what divides; its slope is finite, too."""
+    largest = float(jnp.finfo(x.dtype).max)  # type: ignore[no-untyped-call]
+    return jnp.maximum(x, -math.sqrt(math.log(largest) - 5))
+
+
 def widen(*arrays: Any) -> tuple[Any, ...]:
     """Return the arrays in what they promote to, float32 at least, and the dtype to round to."""
     dtype = dtype_of(*arrays)

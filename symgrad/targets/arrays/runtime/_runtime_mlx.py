@@ -718,6 +718,11 @@ def bounded(x: Array) -> Array:
     return mx.clip(x, -most, most)
 
 
+def bounded_below(x: Array) -> Array:
+    """Return an argument of erfcx, of what divides; its slope is finite, too."""
+    return mx.maximum(x, -math.sqrt(math.log(mx.finfo(x.dtype).max) - 5))
+
+
 def sinc(x: Array) -> Array:
     """Return ``sin(pi x) / (pi x)``, and 1 at 0."""
     return _sinc(x)

@@ -731,6 +731,11 @@ def bounded(x: Tensor) -> Tensor:
     return x.clamp(-most, most)
 
 
+def bounded_below(x: Tensor) -> Tensor:
+    """Return an argument of erfcx, of what divides; its slope is finite, too, if something may be differentiated."""
+    return x.clamp(min=-math.sqrt(math.log(torch.finfo(x.dtype).max) - 5)) if differentiated() else x
+
+
 def masked(value: Tensor, mask: Tensor) -> Tensor:
     """Return the value where the mask is true, else 0: on a CPU with a kernel for whole vectors."""
     if not value.is_cpu:
