@@ -12,6 +12,9 @@ hyperparameters, dtypes, strides, sizes around the lanes of a register and none,
 tensors to differentiate. Not drawn are convolutions, pools, linear algebra, segments, random numbers, optional tensors,
 several outputs, tensors of two dtypes, branches by hyperparameters of text, and given gradients.
 
+Where terms cancel, a difference counts that rounding does not explain: the composite in float64 and the module are run
+again with the result of each operation moved by an ulp at random (`rounding`), autograd's own operations included.
+
 What differs is compiled as usual and compared again, with the passes in C++; what still differs is a find, and is made
 smaller (`shrink`). One formula of `--every` takes that way from the start. With `--passes` a draft of elements or rows
 counts as different only where its passes do, from the truth by more than its eager body and torch: some 5,000 formulas

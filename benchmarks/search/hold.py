@@ -38,7 +38,9 @@ _NUMBERS = {"a": (0.75, 0.75, 0.25, 3.0, 1.0), "n": (2, 2, 3, 1, 0, -1), "flag":
 _ROUGH, _ROUGHLY = {"lgamma", "digamma", "polygamma"}, 1e-9
 _COTANGENT, _SECOND_COTANGENT, _TANGENT = (0.5, 1.5), (1.25, 0.25), (0.75, 1.25)  # first and last
 _BITS = 1000
+_UNDERFLOW = 32  # smallest numbers that a result may be off by: what overflows below a fraction line is bounded
 _ROUNDED = 4  # times what rounding moves results by is no fault
+_LARGER = max(_TANGENT) / min(_SECOND_COTANGENT)  # a tangent than the derivative in the cotangent
 _MOST_ASKED = 4  # points at which the truth is asked for
 
 
@@ -289,7 +291,7 @@ class _Compared:
                 allowed = allowed + own.nan_to_num(self.info.max, self.info.max)
         if not self.case.apart and got.numel():
             allowed = _of_row(allowed)
-        return _ROUNDED * allowed
+        return _ROUNDED * allowed * (_LARGER if name == "tangent" else 1)
 
     def against(self, found: dict[str, Tensor]) -> Iterator[str]:
         for name, got in found.items():
@@ -310,7 +312,7 @@ class _Compared:
         scale = true.abs()
         if not self.case.apart and true.numel():
             scale = _of_row(torch.where(held, scale, 0))
-        allowed = 8 * (usual - true).abs() + 64 * eps * scale + 4 * self.info.tiny
+        allowed = 8 * (usual - true).abs() + 64 * eps * scale + _UNDERFLOW * self.info.tiny
         if name.startswith("second") or name == "tangent":  # of terms that may cancel
             allowed = allowed + 16 * eps * self._terms(true)
         if name in self.eager:
@@ -375,7 +377,7 @@ class _Compared:
             # What is held against others may be as wrong as they are, which in float64 shows here alone.
             others = [float(r[name][i]) for r in (self.usual, self.eager) if name in self.eager and name in r]
             rounding = 8 * max((abs(o - value) for o in others if math.isfinite(o)), default=0.0)
-            rounding += 64 * self.info.eps * abs(value) + 16 * spread + 4 * self.info.tiny
+            rounding += 64 * self.info.eps * abs(value) + 16 * spread + _UNDERFLOW * self.info.tiny
             if not abs(float(got[i]) - value) <= rounding:
                 return False
         return True

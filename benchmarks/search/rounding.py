@@ -46,7 +46,7 @@ class _Rounded(TorchDispatchMode):
         return tree_map(lambda t: self.moved(t, in_place) if isinstance(t, Tensor) else t, result)
 
     def moved(self, t: Tensor, in_place: bool) -> Tensor:
-        if not t.is_floating_point():
+        if not t.is_floating_point() or t.is_meta or t._is_zerotensor():  # of the latter two none has memory
             return t
         signs = torch.randint(2, t.shape, generator=self.generator).to(t.dtype) * 2 - 1
         factor = signs.mul(torch.finfo(t.dtype).eps).add(1)

@@ -11,10 +11,10 @@ from collections.abc import Iterable, Sequence
 from symgrad.ir.expr import Expr, make
 from symgrad.ir.traversal import topological
 
-__all__ = ["BOUNDED", "BOUNDED_BELOW", "divisors", "with_bounded_divisors"]
+__all__ = ["BOUNDED", "BOUNDED_BELOW", "BOUNDS", "divisors", "with_bounded_divisors"]
 
-BOUNDED, BOUNDED_BELOW = "bounded", "bounded_below"
-_GROWING = {**dict.fromkeys(("cosh", "sinh", "exp", "expm1"), BOUNDED), "erfcx": BOUNDED_BELOW}
+BOUNDED, BOUNDED_BELOW = BOUNDS = ("bounded", "bounded_below")
+_GROWING = {**dict.fromkeys(("cosh", "sinh", "exp", "expm1"), BOUNDED), "erfcx": BOUNDED_BELOW}  # like exp(x**2)
 _SUMS_AND_PRODUCTS = frozenset({"add", "sub", "mul", "neg"})
 
 

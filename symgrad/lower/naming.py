@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from keyword import iskeyword
 
 from symgrad.ir.expr import Expr
-from symgrad.lower.growth import BOUNDED, BOUNDED_BELOW
+from symgrad.lower.growth import BOUNDS
 
 # How an operation is called in a name; {0} is the name of its argument where that is short.
 _WORDS: Mapping[str, str] = {
@@ -133,7 +133,7 @@ def describe(node: Expr, names: Mapping[Expr, str], depth: int = 2) -> str:
         return names[node].strip("_") or "value"
     if node.op == "sym":
         return str(node["name"]).strip("_") or "value"
-    if node.op in (BOUNDED, BOUNDED_BELOW):
+    if node.op in BOUNDS:
         return describe(node.args[0], names, depth)
     if node.op in _COMPARED:
         return _compared(node)
@@ -167,7 +167,7 @@ def describe(node: Expr, names: Mapping[Expr, str], depth: int = 2) -> str:
 
 
 def _is_short(node: Expr, names: Mapping[Expr, str]) -> bool:
-    if node.op in ("neg", BOUNDED, BOUNDED_BELOW):
+    if node.op in ("neg", *BOUNDS):
         return _is_short(node.args[0], names)
     if node in names:
         return names[node].rstrip("0123456789") not in _VAGUE or node.op == "sym"

@@ -18,8 +18,8 @@ CANCELLING = (
     ("pointwise", "w / v"),
     ("pointwise", "erfinv(tanh(w))"),
     ("pointwise", "ndtri(sigmoid(x)) - 0.5"),
-    ("pointwise", "sech(where(minimum(x, v) < atanh(tanh(x)), x - w, x / w))"),
-    ("rows", "sum(softmax(i0(x), dim=-1) * coth(x))"),
+    ("pointwise", "tanh(where(minimum(x, v) < atanh(tanh(x)), x - w, x * w))"),
+    ("rows", "softmax(i0(x), dim=-1) * coth(x)"),
 )
 
 

@@ -9,7 +9,7 @@ from fractions import Fraction
 from symgrad.analysis.integers import is_integer
 from symgrad.ir.expr import COMPARISONS, OO, Expr, split_coefficient
 from symgrad.lower.code import Code, Part, binary, code, constant, fill, keyword, tuple_of
-from symgrad.lower.growth import BOUNDED, BOUNDED_BELOW
+from symgrad.lower.growth import BOUNDS
 from symgrad.ops.tensors import TENSOR_OPS, Ref, is_number, shape_only
 from symgrad.ops.tensors.extent import extent
 from symgrad.ops.tensors.shapes import shape_sources
@@ -183,7 +183,6 @@ _ARRAY: dict[str, Callable[[Printer, Expr], Code]] = {
     "where": Printer._where,
     "pow": Printer._pow,
     "clamp": Printer._clamp,
-    BOUNDED: lambda printer, node: code("rt.bounded({0})", printer(node.args[0])),
-    BOUNDED_BELOW: lambda printer, node: code("rt.bounded_below({0})", printer(node.args[0])),
+    **dict.fromkeys(BOUNDS, lambda printer, node: code(f"rt.{node.op}({{0}})", printer(node.args[0]))),
     **dict.fromkeys(("held", "floated", "boundary"), Printer._inner),
 }

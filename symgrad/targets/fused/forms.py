@@ -21,6 +21,7 @@ from hashlib import sha256
 import mpmath as mp
 
 from symgrad.accuracy.evaluate import exact
+from symgrad.accuracy.widening import is_double
 from symgrad.differentiate.modes import local_partials
 from symgrad.ir import expr as ex
 from symgrad.ir import truth
@@ -134,7 +135,8 @@ def with_equal_arguments(roots: Sequence[Expr]) -> list[Expr]:
     for argument in sorted(arguments, key=lambda a: (a.size, a.order)):
         values = _sampled(argument)
         for other, others in known:
-            sign = next((s for s in (1, -1) if _agree(values, others, s)), 0)
+            alike = is_double(other) == is_double(argument)  # what is equal is not where it is of other digits
+            sign = next((s for s in (1, -1) if alike and _agree(values, others, s)), 0)
             if sign:
                 replaced[argument] = ex.mul(sign, other)
                 break

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from symgrad.lower.growth import BOUNDED, BOUNDED_BELOW
+from symgrad.lower.growth import BOUNDS
 
 SPELLING: Mapping[str, str] = {
     "threshold_backward": "torch.ops.aten.threshold_backward({0}, {1}, 0)",
-    BOUNDED: "rt.bounded({0})",
-    BOUNDED_BELOW: "rt.bounded_below({0})",
+    **{op: f"rt.{op}({{0}})" for op in BOUNDS},
     "masked": "rt.masked({0}, {1})",
     "softmax_backward": "rt.softmax_backward({0}, {1}, {2})",
     "log_softmax_backward": "rt.log_softmax_backward({0}, {1}, {2})",

@@ -137,3 +137,11 @@ def test_static_factors_stay_outside():
     beta = symbol("beta", "float")
     (found,) = rational_forms([make("sigmoid", beta) * X])
     assert found is ex.mul(make("sigmoid", beta), X)
+
+
+def test_arguments_of_other_digits_are_not_equal():
+    """What is computed in float64 beside what is not has no operand of the others' type."""
+    x, w = (make("double", t) for t in (X, Y))
+    roots = [make("tanh", Y - X), make("single", make("tanh", x - w))]
+    assert with_equal_arguments(roots) == roots
+    assert with_equal_arguments([make("tanh", Y - X), make("tanh", X - Y)]) != [roots[0], make("tanh", X - Y)]

@@ -27,14 +27,21 @@ def _attached(x: Tensor, value: Tensor, *slopes: Tensor) -> Tensor:
     return value + total
 
 
-def _bessel_slopes(zero: Tensor, one: Tensor, x: Tensor, sign: float, turn: float) -> tuple[Tensor, ...]:
-    """The first three derivatives of C0, and of C1, where C0' = sign*C1 and C1' = turn*C0 - C1/x."""
-    quotient = torch.where(x == 0, 0.5, one / x)
+def _bessel_slopes(
+    zero: Tensor, one: Tensor, x: Tensor, sign: float, turn: float, *, regular: bool = False
+) -> tuple[Tensor, ...]:
+    """The first three derivatives of C0, and of C1, where C0' = sign*C1 and C1' = turn*C0 - C1/x.
+
+    About 0 differences of quotients cancel, and overflow: those of J, which is `regular` there, are series.
+    """
+    near = x.abs() <= ((0.02 if x.dtype == torch.float64 else 0.25) if regular else 0)
+    square = x * x
+    quotient = torch.where(near, 0.5 - square * (1 / 16 - square * (1 / 384 - square / 18432)), one / x)
     first = turn * zero - quotient
     # d/dx of C1/x is (C1' - C1/x) / x, which is 0 at 0.
-    bend = torch.where(x == 0, torch.zeros_like(x), (first - quotient) / x)
+    bend = torch.where(near, -x / 8 * (1 - square / 12 * (1 - square / 32)), (first - quotient) / x)
     second = turn * sign * one - bend
-    third_of_quotient = torch.where(x == 0, torch.full_like(x, -0.125), (second - 2 * bend) / x)
+    third_of_quotient = torch.where(near, square * (1 / 32 - square * 5 / 3072) - 0.125, (second - 2 * bend) / x)
     third = turn * sign * first - third_of_quotient
     return first, second, third
 
@@ -45,7 +52,7 @@ def bessel_j0(x: Tensor) -> Tensor:
         return plain
     at = x.detach()
     zero, one = torch.special.bessel_j0(at), torch.special.bessel_j1(at)
-    first, second, _ = _bessel_slopes(zero, one, at, -1.0, 1.0)
+    first, second, _ = _bessel_slopes(zero, one, at, -1.0, 1.0, regular=True)
     return _attached(x, zero, -one, -first, -second)
 
 
@@ -55,7 +62,7 @@ def bessel_j1(x: Tensor) -> Tensor:
         return plain
     at = x.detach()
     zero, one = torch.special.bessel_j0(at), torch.special.bessel_j1(at)
-    return _attached(x, one, *_bessel_slopes(zero, one, at, -1.0, 1.0))
+    return _attached(x, one, *_bessel_slopes(zero, one, at, -1.0, 1.0, regular=True))
 
 
 def bessel_y0(x: Tensor) -> Tensor:
