@@ -282,7 +282,7 @@ def test_points_for_many_hyperparameters_take_no_more_than_for_few() -> None:
 
 def test_round_numbers_are_those_inside_of_domains_together() -> None:
     points = [{X: 0.3, Y: 7.0, ALPHA: 0.25}, {X: 0.4, Y: 8.0, ALPHA: 0.5}]
-    found = at_round_numbers(points, {X: ALL_REALS, Y: parse_interval("(0, 2]")})
+    found = at_round_numbers(points, {X: ALL_REALS, Y: parse_interval("(0, 2]")}, 25)
     assert {(p[X], p[Y]) for p in found} == set(product((0, 1, -1, 0.5, -0.5, 2, -2, 3, -3), (1, 0.5, 2)))
     assert {p[ALPHA] for p in found} == {0.25, 0.5}
     assert all(p[Y] in parse_interval("(5, 6)") for p in at_round_numbers(points, {Y: parse_interval("(5, 6)")}))
