@@ -73,8 +73,7 @@ class BranchesFunction(Function):
             return None, None, None
         flag, slope = ctx.flag, ctx.slope
         if flag:
-            (x,) = rt.saved(ctx)
-            x, grad_y, _ = rt.widen(x, grad_y)
+            x, grad_y, _ = rt.widen(*rt.saved(ctx), grad_y)
             grad_x = rt.fit(ctx, 0, torch.cos(x) * grad_y)
             return grad_x, None, None
         grad_y, _ = rt.widen(grad_y)
@@ -88,8 +87,7 @@ class BranchesFunction(Function):
         flag, slope = ctx.flag, ctx.slope
         with rt.primals(ctx) as saved:
             if flag:
-                (x,) = saved
-                x, tangent_x, _ = rt.widen(x, tangent_x)
+                x, tangent_x, _ = rt.widen(*saved, tangent_x)
                 return rt.tangent(ctx, torch.cos(x) * tangent_x)
             tangent_x, _ = rt.widen(tangent_x)
             return rt.tangent(ctx, slope * tangent_x)

@@ -63,8 +63,7 @@ class KeptIntermediateFunction(Function):
         if grad_y is None:
             return None, None
         needs_x, needs_scale = ctx.needs_input_grad
-        x, scale, erf_x = rt.saved(ctx)
-        x, scale, erf_x, grad_y, _ = rt.widen(x, scale, erf_x, grad_y)
+        x, scale, erf_x, grad_y, _ = rt.widen(*rt.saved(ctx), grad_y)
         if erf_x is None:
             erf_x = torch.erf(x)
         grad_x = grad_scale = None
@@ -78,8 +77,7 @@ class KeptIntermediateFunction(Function):
     @staticmethod
     def jvp(ctx: Any, tangent_x: Tensor | None, tangent_scale: Tensor | None) -> Any:
         with rt.primals(ctx) as saved:
-            x, scale = saved
-            x, scale, _ = rt.widen(x, scale)
+            x, scale, _ = rt.widen(*saved)
             tangent_y = rt.Sum(ctx)
             erf_x = torch.erf(x)
             if tangent_x is not None:

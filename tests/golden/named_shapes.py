@@ -57,8 +57,7 @@ class NamedShapesFunction(Function):
         if grad_y is None:
             return None, None
         needs_x, needs_bias = ctx.needs_input_grad
-        x, bias = rt.saved(ctx)
-        x, bias, grad_y, _ = rt.widen(x, bias, grad_y)
+        x, bias, grad_y, _ = rt.widen(*rt.saved(ctx), grad_y)
         grad_x = grad_bias = None
         if needs_x:
             grad_x = rt.fit(ctx, 0, bias.unsqueeze(-1) * grad_y)
@@ -69,8 +68,7 @@ class NamedShapesFunction(Function):
     @staticmethod
     def jvp(ctx: Any, tangent_x: Tensor | None, tangent_bias: Tensor | None) -> Any:
         with rt.primals(ctx) as saved:
-            x, bias = saved
-            x, bias, tangent_x, tangent_bias, _ = rt.widen(x, bias, tangent_x, tangent_bias)
+            x, bias, tangent_x, tangent_bias, _ = rt.widen(*saved, tangent_x, tangent_bias)
             tangent_y = rt.Sum(ctx)
             if tangent_x is not None:
                 tangent_y += bias.unsqueeze(-1) * tangent_x

@@ -53,8 +53,7 @@ class OnceDifferentiableFunction(Function):
     def backward(ctx: Any, grad_y: Tensor | None) -> Any:
         if grad_y is None:
             return None
-        (x,) = rt.saved(ctx)
-        x, grad_y, _ = rt.widen(x, grad_y)
+        x, grad_y, _ = rt.widen(*rt.saved(ctx), grad_y)
         grad_x = rt.fit(ctx, 0, 3 * (grad_y * x * x))
         return rt.once("once_differentiable", grad_x)
 
@@ -63,8 +62,7 @@ class OnceDifferentiableFunction(Function):
         if tangent_x is None:
             return None
         with rt.primals(ctx) as saved:
-            (x,) = saved
-            x, tangent_x, _ = rt.widen(x, tangent_x)
+            x, tangent_x, _ = rt.widen(*saved, tangent_x)
             return rt.once("once_differentiable", rt.tangent(ctx, 3 * (tangent_x * x * x)))
 
 

@@ -68,8 +68,7 @@ class OptionalTensorFunction(Function):
         if grad_y is None:
             return None, None
         needs_x, needs_offset = ctx.needs_input_grad
-        (x,) = rt.saved(ctx)
-        x, grad_y, _ = rt.widen(x, grad_y)
+        x, grad_y, _ = rt.widen(*rt.saved(ctx), grad_y)
         if ctx.without_offset:
             grad_x = None
             if needs_x:
@@ -87,8 +86,7 @@ class OptionalTensorFunction(Function):
     @staticmethod
     def jvp(ctx: Any, tangent_x: Tensor | None, tangent_offset: Tensor | None) -> Any:
         with rt.primals(ctx) as saved:
-            (x,) = saved
-            x, _ = rt.widen(x)
+            x, _ = rt.widen(*saved)
             tangent_y = rt.Sum(ctx)
             if tangent_x is not None:
                 cosh_x = torch.cosh(rt.bounded(x))

@@ -76,8 +76,7 @@ class StrChoicesFunction(Function):
         if grad_loss is None:
             return None, None, None
         reduction = ctx.reduction
-        x, target = rt.saved(ctx)
-        x, target, grad_loss, _ = rt.widen(x, target, grad_loss)
+        x, target, grad_loss, _ = rt.widen(*rt.saved(ctx), grad_loss)
         diff = x - target
         if reduction == "mean":
             grad_x = rt.fit(ctx, 0, diff * (2 * grad_loss / diff.numel()))
@@ -91,8 +90,7 @@ class StrChoicesFunction(Function):
             return rt.zeros(ctx, 0)
         reduction = ctx.reduction
         with rt.primals(ctx) as saved:
-            x, target = saved
-            x, target, tangent_x, _ = rt.widen(x, target, tangent_x)
+            x, target, tangent_x, _ = rt.widen(*saved, tangent_x)
             diff = x - target
             if reduction == "mean":
                 return rt.tangent(ctx, 2 * (diff * tangent_x).mean())

@@ -4,12 +4,12 @@
     angle    = atan2(y, x)
     quadrant = where(x > 0, 1, 0) + where(y > 0, 2, 0)
 
-    dradius/dx = x / hypot(x, y)
-    dangle/dx  = -y / where(hypot(x, y) == 0, 1, hypot(x, y))**2
-    dradius/dy = y / hypot(x, y)
-    dangle/dy  = x / where(hypot(x, y) == 0, 1, hypot(x, y))**2
+    dradius/dx = x / hypot(x, where(x == 0 and y == 0, 1, y))
+    dangle/dx  = -y / hypot(x, where(x == 0 and y == 0, 1, y))**2
+    dradius/dy = y / hypot(x, where(x == 0 and y == 0, 1, y))
+    dangle/dy  = x / hypot(x, where(x == 0 and y == 0, 1, y))**2
 
-Residuals: x and y; and hypot(x, y), which is recomputed where backward is differentiated.
+Residuals: x and y.
 Float32: value within 0.5 ulp, derivatives within 1.3 ulp (beyond the conditioning of the
 formula).
 """
@@ -59,47 +59,40 @@ class TwoResultsFunction(Function):
     @staticmethod
     def setup_context(ctx: Any, inputs: Any, outputs: Any) -> None:
         x, y = inputs
-        radius, _, quadrant = outputs
-        rt.save(ctx, inputs, outputs, x, y, residuals=(radius.detach(),), fixed=(quadrant,))
+        _, _, quadrant = outputs
+        rt.save(ctx, inputs, outputs, x, y, fixed=(quadrant,))
 
     @staticmethod
     def backward(ctx: Any, grad_radius: Tensor | None, grad_angle: Tensor | None, _2: Any) -> Any:
         if grad_radius is None and grad_angle is None:
             return None, None
         needs_x, needs_y = ctx.needs_input_grad
-        x, y, radius = rt.saved(ctx)
-        x, y, radius, grad_radius, grad_angle, _ = rt.widen(x, y, radius, grad_radius, grad_angle)
-        if radius is None:
-            radius = torch.hypot(x, y)
+        x, y, grad_radius, grad_angle, _ = rt.widen(*rt.saved(ctx), grad_radius, grad_angle)
         grad_x = grad_y = None
+        length = torch.hypot(x, torch.where((x == 0) & (y == 0), 1, y))
         if needs_x and grad_radius is not None:
-            grad_x = rt.accumulate(ctx, 0, grad_x, grad_radius * x / radius)
-        if grad_angle is not None:
-            chosen = torch.where(radius == 0, 1, radius)
+            grad_x = rt.accumulate(ctx, 0, grad_x, grad_radius * x / length)
         if needs_x and grad_angle is not None:
-            grad_x = rt.accumulate(ctx, 0, grad_x, -(grad_angle * y / chosen / chosen))
+            grad_x = rt.accumulate(ctx, 0, grad_x, -(grad_angle * y / length / length))
         if needs_y and grad_radius is not None:
-            grad_y = rt.accumulate(ctx, 1, grad_y, grad_radius * y / radius)
+            grad_y = rt.accumulate(ctx, 1, grad_y, grad_radius * y / length)
         if needs_y and grad_angle is not None:
-            grad_y = rt.accumulate(ctx, 1, grad_y, grad_angle * x / chosen / chosen)
+            grad_y = rt.accumulate(ctx, 1, grad_y, grad_angle * x / length / length)
         return rt.fit(ctx, 0, grad_x), rt.fit(ctx, 1, grad_y)
 
     @staticmethod
     def jvp(ctx: Any, tangent_x: Tensor | None, tangent_y: Tensor | None) -> Any:
         with rt.primals(ctx) as saved:
-            x, y = saved
-            x, y, _ = rt.widen(x, y)
+            x, y, _ = rt.widen(*saved)
             tangent_radius = rt.Sum(ctx)
             tangent_angle = rt.Sum(ctx, 1)
-            length = torch.hypot(x, y)
+            length = torch.hypot(x, torch.where((x == 0) & (y == 0), 1, y))
             if tangent_x is not None:
                 tangent_radius += tangent_x * x / length
-            chosen = torch.where(length == 0, 1, length)
-            if tangent_x is not None:
-                tangent_angle += -(tangent_x * y / chosen / chosen)
+                tangent_angle += -(tangent_x * y / length / length)
             if tangent_y is not None:
                 tangent_radius += tangent_y * y / length
-                tangent_angle += tangent_y * x / chosen / chosen
+                tangent_angle += tangent_y * x / length / length
             return tangent_radius.result(), tangent_angle.result(), None
 
 

@@ -62,8 +62,7 @@ class WideEvaluationFunction(Function):
         if grad_z is None:
             return None, None
         needs_x, needs_y = ctx.needs_input_grad
-        x, y = rt.saved(ctx)
-        x, y, grad_z, _ = rt.widen(x, y, grad_z)
+        x, y, grad_z, _ = rt.widen(*rt.saved(ctx), grad_z)
         grad_x = grad_y = None
         if needs_x:
             grad_x = rt.fit(ctx, 0, _special.digamma_by_autograd(x) * grad_z)
@@ -74,8 +73,7 @@ class WideEvaluationFunction(Function):
     @staticmethod
     def jvp(ctx: Any, tangent_x: Tensor | None, tangent_y: Tensor | None) -> Any:
         with rt.primals(ctx) as saved:
-            x, y = saved
-            x, y, _ = rt.widen(x, y)
+            x, y, _ = rt.widen(*saved)
             tangent_z = rt.Sum(ctx)
             if tangent_x is not None:
                 tangent_z += _special.digamma_by_autograd(x) * tangent_x
