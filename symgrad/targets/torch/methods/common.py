@@ -192,7 +192,7 @@ class Common:
             case [Assign(tuple() as saved, source)] if tuple(names[: len(saved)]) == saved:
                 at_once = self._widening_of(names, [starred(source), *names[len(saved) :]])
                 if at_once:
-                    return (*at_once, *body)
+                    return only_read(at_once, body)
         return only_read(unpacked, (*self._widening_of(names, names), *body))
 
     def _widening_of(self, names: Sequence[str], values: Sequence[Code | str]) -> Program:

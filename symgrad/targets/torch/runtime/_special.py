@@ -6,6 +6,7 @@ autograd, forward mode, vmap and torch.compile see through it.
 
 from __future__ import annotations
 
+import math
 from decimal import Decimal, localcontext
 
 import torch
@@ -271,16 +272,19 @@ def digamma_by_autograd(x: Tensor) -> Tensor:
 
 
 def polygamma(n: int, x: Tensor) -> Tensor:
-    """torch's own has but ten digits of trigamma, which for positive x is a sum and its asymptotic series here."""
+    """torch's own has but ten digits of trigamma, which is a sum, its asymptotic series and a reflection here."""
     if n != 1 or x.dtype != torch.float64:
         return torch.polygamma(n, x) if n else digamma_by_autograd(x)
-    large = x + 12
+    positive = x > 0
+    own = torch.where(positive, x, 1 - x)
+    large = own + 12
     over = 1 / (large * large)
     rest = 1 / 6 - over * (1 / 30 - over * (1 / 42 - over * (1 / 30 - over * (5 / 66 - over * (691 / 2730)))))
     total = 1 / large + (over / 2 + over / large * rest)
     for k in range(11, -1, -1):
-        total = total + 1 / (x + k) ** 2  # the largest last
-    return torch.where(x > 0, total, torch.polygamma(1, x))
+        total = total + 1 / (own + k) ** 2  # the largest last
+    sine = torch.sin(math.pi * torch.where(positive, 0.5, x - x.round()))
+    return torch.where(positive, total, (math.pi / sine) ** 2 - total)
 
 
 # ------------------------------------------------------------------------------------------------ Airy's function
