@@ -81,7 +81,7 @@ def test_a_module_is_formatted_and_imports_only_torch(path: Path) -> None:
     tree = ast.parse(text)
     imported = {a.name for n in ast.walk(tree) if isinstance(n, ast.Import) for a in n.names}
     relative = [n for n in ast.walk(tree) if isinstance(n, ast.ImportFrom) and n.level]
-    assert all(a.name in ("_runtime",) for n in relative for a in n.names)  # which all of a folder share
+    assert all(a.name in ("_runtime", "_special") for n in relative for a in n.names)  # which all of a folder share
     imported |= {n.module or "" for n in ast.walk(tree) if isinstance(n, ast.ImportFrom) and not n.level}
     standard = set(sys.stdlib_module_names) | {"torch"}
     assert {name.partition(".")[0] for name in imported} <= standard

@@ -18,6 +18,7 @@ from symgrad.rules.rule import Transformation
 __all__ = ["TENSORS"]
 
 _OVERFLOWS = "exponentials overflow"
+_LOG_OF_NOTHING = -1000  # of which the exponential is 0 in any dtype
 
 
 def log_of_sum(node: Expr) -> Expr | None:
@@ -48,6 +49,15 @@ def log_of_mixture(node: Expr) -> Expr | None:
 
 def _log(value: Fraction) -> Expr:
     return ex.ZERO if value == 1 else make("log", ex.num(value))
+
+
+def entropy_of_softmax(node: Expr) -> Expr | None:
+    """softmax(a) * log(softmax(a)), which is 0 where an exponential vanishes, as are its derivatives."""
+    first, second = node.args
+    if first is not second or first.op != "softmax":
+        return None
+    logs = make("log_softmax", first.args[0], **dict(first.attrs))
+    return first * make("clamp", logs, ex.num(_LOG_OF_NOTHING), ex.OO)
 
 
 def normalised_exponential(node: Expr) -> Expr | None:
@@ -186,6 +196,7 @@ TENSORS = (
     Transformation("inner-unsqueeze", "unsqueeze", inner_unsqueeze, "one region"),
     Transformation("log-sum-exp", "log", log_of_sum, _OVERFLOWS),
     Transformation("log-mixture", "log", log_of_mixture, "one that vanishes would have no logarithm"),
+    Transformation("entropy", "xlogy", entropy_of_softmax, "the logarithm of 0 has no slope"),
     Transformation("softmax", "mul", normalised_exponential, _OVERFLOWS),
     Transformation("log-softmax", "add", less_logsumexp, "one pass, and nothing cancels"),
     *(Transformation("shift", op, shifted_softmax, "a row is shifted once") for op in ("softmax", "log_softmax")),

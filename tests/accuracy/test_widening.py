@@ -69,7 +69,7 @@ def test_the_machine_rounds_after_the_function_alone() -> None:
 @needs_compiler
 def test_passes_take_angles_in_float64_and_the_rest_in_float32(tmp_path) -> None:
     """A product of floats is exact in float64, so the error is that of the function; and no angle overflows."""
-    assert "Pass<Forward, 3, Compute, Storage>" in compiled(WAVE).passes["waves.cpp"]
+    assert "run<Forward, 3, Compute, 4>" in compiled(WAVE).passes["waves.cpp"]
     module = written(WAVE, tmp_path)
     generator = torch.Generator().manual_seed(0)
     x, a = (torch.randn(4096, generator=generator) * torch.logspace(-3, 6, 4096) for _ in range(2))

@@ -21,6 +21,7 @@ FORMULAS = {
     "log(softmax(x, dim=0))": {"log-sum-exp"},
     "log((softmax(x, dim=0) + softmax(-x, dim=0)) / 2)": {"log-mixture"},
     "log(softmax(x, dim=0) / 4 + 3 * softmax(-x, dim=0) / 4)": {"log-mixture"},
+    "sum(entr(softmax(x, dim=-1)), dim=-1)": {"entropy"},
     "exp(x) / sum(exp(x), dim=-1, keepdim=True)": {"softmax"},
     "exp(x) / sum(exp(x), dim=-1)": {"softmax", "inner-unsqueeze"},
     "exp(2*x) / sum(exp(x), dim=-1, keepdim=True)": {"softmax"},
@@ -86,6 +87,20 @@ def test_the_logarithm_of_a_mixture_of_vanishing_probabilities_is_finite() -> No
     (y,) = results(compiled_text(body).function(x, w))
     torch.testing.assert_close(y.detach(), torch.tensor(3 * math.log(2) - 600))
     torch.testing.assert_close(torch.autograd.grad(y, (x, w)), (torch.tensor([-1.0, 0.5, 0.5]),) * 2)
+
+
+def test_the_entropy_of_what_vanishes_or_is_masked_has_derivatives() -> None:
+    text = "op: entropy\ntensors: {x: {shape: [N, C]}}\noutputs: {y: 'sum(entr(softmax(x, dim=-1)), dim=-1)'}\n"
+    function = compiled_text(text).function
+    x = torch.tensor([[-1e4, 0.0, 1.0], [-torch.inf, 0.5, 0.0], [0.0, 900.0, -900.0]], requires_grad=True)
+    y = function(x)
+    p = torch.softmax(x.detach().double(), dim=-1)
+    assert torch.allclose(y.double(), torch.special.entr(p).sum(-1))
+    (slope,) = torch.autograd.grad(y.sum(), x, create_graph=True)
+    expected = torch.special.entr(p) - p * torch.special.entr(p).sum(-1, keepdim=True)
+    assert torch.allclose(slope.double(), expected, atol=1e-6)
+    (second,) = torch.autograd.grad(slope.sum(), x)
+    assert second[[0, 2]].isfinite().all()
 
 
 def test_a_norm_of_zero_has_gradient_zero() -> None:

@@ -38,7 +38,8 @@ def _extremum_partials(a: Expr, b: Expr, a_loses: str) -> tuple[Expr, Expr]:
 
 def _clamp_partials(x: Expr, low: Expr, high: Expr) -> tuple[Expr, Expr, Expr]:
     """The closed interval passes the gradient; with low > high the result is high."""
-    inside = truth.logical("and", compare("ge", x, low), compare("le", x, high))
+    sides = ([] if low is -ex.OO else [compare("ge", x, low)]) + ([] if high is ex.OO else [compare("le", x, high)])
+    inside = truth.logical("and", *sides)
     below = truth.logical("and", compare("lt", x, low), compare("lt", low, high))
     above = truth.logical("or", compare("gt", x, high), compare("gt", low, high))
     return _indicator(inside), _indicator(below), _indicator(above)
