@@ -175,14 +175,15 @@ def test_passes_are_turned_off_by_the_environment(modules, monkeypatch):
     assert not module._kernels.walks
 
 
-def test_processes_that_build_at_once(modules, tmp_path):
+def test_processes_that_build_at_once_and_import_no_compiler_of_torch(modules, tmp_path):
     code = f"""
-import torch
+import sys, torch
 from pathlib import Path
 from symgrad.importing import import_generated
 two = import_generated(Path({str(modules["two"]._kernels.source.with_name("two.py"))!r}))
 a, b = two.two(torch.ones(3), torch.zeros(3))
 assert a.tolist() == [1, 1, 1] and any(two._kernels.walks.values())
+assert "torch._dynamo" not in sys.modules  # which takes a second, and memory
 """
     environment = {**os.environ, "SYMGRAD_CACHE": str(tmp_path)}
     runs = [subprocess.Popen([sys.executable, "-c", code], env=environment) for _ in range(2)]

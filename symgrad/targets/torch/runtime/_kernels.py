@@ -844,8 +844,10 @@ def _walk(entry: Any, tensors: Any, inputs: Any, wanted: int, dtype: torch.dtype
     divided = [(view, part[0]) for view, (*_, part) in zip(views, entry.operands, strict=True) if part is not None]
     if any(view.shape[dim] != shape[dim] for view, dim in divided):
         return False  # a part that broadcasts
-    # The strides that an eager operation on these operands would give its result, which may be larger than they.
-    layout = functools.reduce(torch.add, [*views, torch.empty((), device="meta").expand(shape)]).stride()
+    # The strides that an eager operation on these operands would give its result, which may be larger than they. Of
+    # arithmetic, `lerp` alone does without torch's reference implementations, which take a second to import.
+    whole = torch.empty((), device="meta").expand(shape)
+    layout = functools.reduce(lambda a, b: torch.lerp(a, b, 0.5), [*views, whole]).stride()
     if entry.rows:  # which lie in one piece
         layout = torch.empty(shape, device="meta").stride()
     last = len(shape) - 1
