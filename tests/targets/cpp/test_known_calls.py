@@ -132,3 +132,18 @@ def test_a_known_call_makes_few_calls_of_python(modules):
     node = gate.gate(x, beta).grad_fn
     with torch.no_grad():
         assert calls(lambda: node.apply(grad)) <= 7
+
+
+def test_a_tensor_that_is_given_twice_is_not_taken_for_two_others(modules):
+    """What is saved is known by its place among the arguments."""
+    module = modules["gate"]
+    module._kernels.forget()
+    x, z = drawn([(5, 4), (5, 4)], 3)
+    for _ in range(4):
+        same = x.clone().requires_grad_()
+        torch.autograd.grad(module.gate(same, same).sum(), same)
+    for pair in ([x, z], [z, x]):
+        found = evaluated(module, pair, (), range(2))
+        module._kernels.on = False
+        agree(found, evaluated(module, pair, (), range(2)))
+        module._kernels.on = True

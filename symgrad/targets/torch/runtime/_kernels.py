@@ -266,8 +266,6 @@ class Kernels:
             return None, None, *(gradients if isinstance(gradients, tuple) else (gradients,))
 
         own = _function_like(function, forward=forward, backward=pull)
-        if hasattr(own, "_backward_cls"):  # of which torch would ask what its backward is, in every call
-            own._backward_cls.apply = pull
         direct: Any = _apply_of(own)
         return call
 
@@ -352,7 +350,8 @@ class _Known:
                 self.reads_kept, self.blank = self.entry.reads_kept, [None] * (2 + len(args))
                 self.places = [2 + place for place in self.entry.places]
         labels = any(own is not None and own.whole and own.numbers for own in passes[:2])  # whose numbers are looked at
-        known = self.alike is not None and None not in (*self.saved, *self.fixed)
+        apart = len({id(t) for t in tensors}) == len(tensors)  # of one tensor that is given twice no place is told
+        known = apart and self.alike is not None and None not in (*self.saved, *self.fixed)
         self.is_of_use = known and not labels and bool(walk) == (found is not None)
 
     def gradients(self, library: Library, saved: Any, cotangents: Any, others: Any) -> Any:
