@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 from effort import calls
-from fused import agree, all_written, needs_compiler
+from fused import agree, all_written, needs_compiler, written
 from fused_specs import GATE, LAYER, LOSS, SOFT, TWO
 from torch.autograd import forward_ad
 
@@ -147,3 +147,25 @@ def test_a_tensor_that_is_given_twice_is_not_taken_for_two_others(modules):
         module._kernels.on = False
         agree(found, evaluated(module, pair, (), range(2)))
         module._kernels.on = True
+
+
+PRIVATE = [
+    (torch._C, "_dynamo"),
+    (torch._C, "_len_torch_dispatch_stack"),
+    (torch._C._dynamo.guards, "TensorGuards"),
+    (torch._C._dynamo.guards, "_empty_strided_cpu"),
+]
+
+
+@pytest.mark.parametrize(("owner", "name"), PRIVATE, ids=lambda x: x if isinstance(x, str) else "")
+def test_without_a_private_name_of_torch_passes_run_and_are_right(owner, name, tmp_path, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.delattr(owner, name)
+        module = written(GATE, tmp_path)
+    tensors = drawn([(5, 4), (4,)], 0)
+    for _ in range(3):
+        found = evaluated(module, tensors, (), range(2))
+    assert any(module._kernels.walks.values())
+    assert bool(module._kernels.known) == (name not in ("_dynamo", "TensorGuards")), "else nothing compares tensors"
+    module._kernels.on = False
+    agree(found, evaluated(module, tensors, (), range(2)))
