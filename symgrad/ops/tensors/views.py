@@ -7,14 +7,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from symgrad.ir.expr import Expr, make, num
+from symgrad.ir.expr import Expr, make
 from symgrad.ops.tensors import sizes
 from symgrad.ops.tensors.extent import Dim, Extent, ShapeConflict, extent, positions, unknown
 from symgrad.ops.tensors.joins import place_of
 from symgrad.ops.tensors.reductions import Tangents
 from symgrad.ops.tensors.row import Attribute, Ref, TensorOp
-
-REST = num(-1)
 
 
 def _again(node: Expr, t: Tangents) -> Expr | None:
