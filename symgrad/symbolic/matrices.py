@@ -13,8 +13,8 @@ from symgrad.errors import shown
 from symgrad.ir import expr as ex
 from symgrad.ir.expr import Expr, make
 from symgrad.ir.truth import compare, where
-from symgrad.ops.tensors.joins import select
 from symgrad.ops.tensors.shaping import unsqueeze
+from symgrad.ops.tensors.slices import select
 from symgrad.symbolic.to_sympy import NotConvertible
 
 __all__ = ["MATRICES", "as_whole", "contracted", "shape_of", "with_plain_indices"]
