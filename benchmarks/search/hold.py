@@ -18,7 +18,8 @@ from torch.autograd import forward_ad
 from benchmarks.search.made import Made
 from benchmarks.search.modes import modes
 from benchmarks.search.rounding import noise
-from symgrad.accuracy.evaluate import Exact, Table
+from symgrad.accuracy.evaluate import Exact
+from symgrad.accuracy.truth import Table
 from symgrad.ir.traversal import topological
 from symgrad.spec.interval import Interval
 

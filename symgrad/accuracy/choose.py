@@ -17,7 +17,8 @@ from symgrad.accuracy.approximate import Target, is_readable, near, readings
 from symgrad.accuracy.cancellation import cancelling, cancelling_terms, erring_places, intervals_where_it_errs
 from symgrad.accuracy.candidates import LENIENT, WIDE, Candidate, Choice, Effort, graded
 from symgrad.accuracy.cost import price, total
-from symgrad.accuracy.evaluate import FLOAT32, FLOAT64, Check, Environment
+from symgrad.accuracy.equality import Check
+from symgrad.accuracy.evaluate import FLOAT32, FLOAT64, Environment
 from symgrad.accuracy.exponentials import rational_forms
 from symgrad.accuracy.measure import ALLOWED, Judge, Score
 from symgrad.accuracy.regimes import joined

@@ -17,10 +17,12 @@ from typing import Any
 
 import mpmath as mp
 
-from symgrad.accuracy.evaluate import FLOAT32, FLOAT64, Check, Environment, Format, Table, Truth
+from symgrad.accuracy.equality import Check
+from symgrad.accuracy.evaluate import FLOAT32, FLOAT64, Environment, Format
 from symgrad.accuracy.limits import Limits
 from symgrad.accuracy.machine import machine_form
 from symgrad.accuracy.simulate import ROUGH, Simulation
+from symgrad.accuracy.truth import Table, Truth
 from symgrad.ir import expr as ex
 from symgrad.ir.expr import Expr
 from symgrad.ir.traversal import substitute

@@ -34,7 +34,7 @@ from symgrad.accuracy.widening import DOUBLE, NARROW, SINGLE, WIDEN
 from symgrad.ir.expr import Expr
 from symgrad.ir.traversal import topological
 
-__all__ = ["ROUGH", "Simulation", "simulate"]
+__all__ = ["ROUGH", "Simulation"]
 
 _BITS = 120  # working precision from which one correct rounding is made
 _ENOUGH = 100  # bits that an enclosure must tell for that
@@ -91,12 +91,6 @@ class Simulation:
         if wide or node.tensors or not column or isinstance(column[0], bool | str):
             return column
         return _rounded(column, self.target)
-
-
-def simulate(roots: Sequence[Expr], environment: Environment, target: Format) -> list[Any]:
-    """Values of machine-level roots at one point, every tensor operation correctly rounded to `target`."""
-    simulation = Simulation([environment], target)
-    return [simulation(root)[0] for root in roots]
 
 
 def _as_float(value: Any) -> Any:

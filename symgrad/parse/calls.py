@@ -20,8 +20,9 @@ from symgrad.ir.expr import FALSE, HALF, MINUS_ONE, ONE, OO, TRUE, ZERO, Expr, m
 from symgrad.ir.traversal import topological
 from symgrad.ops import functions
 from symgrad.ops.functions import FUNCTIONS, SPELLINGS, Function
-from symgrad.ops.tensors import TENSOR_OPS, TENSOR_SPELLINGS, Attribute, TensorOp, is_index, joins
+from symgrad.ops.tensors import TENSOR_OPS, TENSOR_SPELLINGS, Attribute, TensorOp, is_index
 from symgrad.ops.tensors.row import is_number, is_size
+from symgrad.ops.tensors.slices import chunks, splits
 from symgrad.parse.advice import instead_of, slip_of
 from symgrad.parse.alignment import paired
 from symgrad.parse.arguments import bind, is_none, read_attribute, signature, tensor_arguments, whole_number
@@ -331,7 +332,7 @@ def parts(builder: Builder, name: str, node: ast.Call) -> list[Expr]:
         builder.fail(node, str(error))
 
 
-PARTS: Mapping[str, Callable[[Expr, Any, Any], list[Expr]]] = {"chunk": joins.chunks, "split": joins.splits}
+PARTS: Mapping[str, Callable[[Expr, Any, Any], list[Expr]]] = {"chunk": chunks, "split": splits}
 
 
 def _parts_without_number(builder: Builder, name: str, node: ast.Call) -> Expr:

@@ -28,9 +28,9 @@ def is_sympy(value: object) -> bool:
     return any(str(base.__module__).partition(".")[0] == "sympy" for base in type(value).__mro__)
 
 
-def spec_of_formula(formula: object, op: str = "formula") -> Spec:
+def spec_of_formula(formula: object) -> Spec:
     """The spec of a single formula, whose output is `y`, or another name where the formula reads that."""
-    return spec_of_mapping({"op": op, "outputs": {output_name(formula): formula}})
+    return spec_of_mapping({"op": "formula", "outputs": {output_name(formula): formula}})
 
 
 def output_name(formula: object) -> str:

@@ -10,7 +10,8 @@ from random_expressions import TENSORS, X, Y, expressions
 
 import symgrad
 from symgrad.accuracy.candidates import Choice
-from symgrad.accuracy.evaluate import FLOAT32, FLOAT64, Check
+from symgrad.accuracy.equality import Check
+from symgrad.accuracy.evaluate import FLOAT32, FLOAT64
 from symgrad.compiler.compile import compile_operation
 from symgrad.compiler.workbench import Memory, Slope, Workbench, hyperparameter_values, isolate
 from symgrad.ir import expr as ex

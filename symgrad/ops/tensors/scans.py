@@ -11,8 +11,7 @@ from collections.abc import Callable
 
 from symgrad.ir.expr import Expr, make
 from symgrad.ops.tensors.extent import along
-from symgrad.ops.tensors.reductions import Tangents
-from symgrad.ops.tensors.row import Attribute, TensorOp
+from symgrad.ops.tensors.row import Attribute, Tangents, TensorOp
 
 _DIM = Attribute("dim", "dim", required=True)
 _STEP = Attribute("step", "int", required=True)

@@ -9,7 +9,7 @@ from typing import Any
 
 from symgrad.ir.expr import Expr, make
 from symgrad.ops.tensors.extent import SCALAR, Dim, Extent, ShapeConflict, extent, positions, same, unknown
-from symgrad.ops.tensors.row import Attribute, Ref, TensorOp
+from symgrad.ops.tensors.row import Attribute, Ref, TensorOp, same_of_tangent
 
 DIM = Attribute("dim", "dims", required=True)
 KEPT = (DIM, Attribute("keepdim", "bool", False))
@@ -224,7 +224,7 @@ def _transposed_by(name: str) -> dict[str, Any]:
     """vjp and jvp of an operation whose transposed has the same attributes."""
     return {
         "vjp": lambda node, g: (make(name, g, **dict(node.attrs)),),
-        "jvp": lambda node, t: None if t[0] is None else make(node.op, t[0], **dict(node.attrs)),
+        "jvp": same_of_tangent,
     }
 
 
@@ -423,7 +423,7 @@ INTERNAL = (
         operands=("input", "of"),
         attributes=KEPT,
         vjp=lambda node, g: (make("drop", g, **dict(node.attrs)), None),
-        jvp=lambda node, t: None if t[0] is None else make("restore", t[0], node.args[1], **dict(node.attrs)),
+        jvp=same_of_tangent,
         linear=True,
         shape_only=frozenset({1}),
         cost=0.0,
@@ -434,7 +434,7 @@ INTERNAL = (
         same=True,
         attributes=KEPT,
         vjp=lambda node, g: (make("restore", g, node.args[0], **dict(node.attrs)),),
-        jvp=lambda node, t: None if t[0] is None else make("drop", t[0], **dict(node.attrs)),
+        jvp=same_of_tangent,
         linear=True,
         cost=0.0,
     ),
