@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from symgrad.accuracy.evaluate import Environment
 from symgrad.analysis.places import places
-from symgrad.compiler.workbench import hyperparameter_values, measured_values
+from symgrad.compiler.hyperparameters import hyperparameter_values, measured_values
 from symgrad.errors import SymgradError
 from symgrad.ir import expr as ex
 from symgrad.ir.expr import Expr
