@@ -230,11 +230,11 @@ struct Frame {
         }
         for (int64_t c = 1; c < chunks; c++) add(total.data, total.data + c * sums, sums);
         for (int k = 0; k < results; k++) {
-            for (int64_t i = 0; i < result[k].summed && result[k].data; i++) {
-                const double sum = total[result[k].place + i];
-                if (result[k].sum) static_cast<Compute*>(result[k].data)[i] = static_cast<Compute>(sum);
-                else store_one(static_cast<Storage*>(result[k].data) + i, result[k].mean ? sum / elements : sum);
-            }
+            if (!result[k].data) continue;
+            double* const from = total.data + result[k].place;
+            for (int64_t i = 0; result[k].mean && i < result[k].summed; i++) from[i] /= elements;
+            if (result[k].sum) store_all(static_cast<Compute*>(result[k].data), from, result[k].summed);
+            else store_all(static_cast<Storage*>(result[k].data), from, result[k].summed);
         }
     }
 
@@ -251,8 +251,16 @@ struct Frame {
         for (; i < count; i++) to[i] += from[i];
     }
 
-    static void store_one(Storage* p, double value) {
-        Storage lanes[W];
+    template <typename T>
+    static void store_all(T* to, const double* from, int64_t count) {
+        int64_t i = 0;
+        for (; i + W <= count; i += W) store(to + i, convert<Compute>(load<Lanes<double>>(from + i)));
+        for (; i < count; i++) store_one(to + i, from[i]);
+    }
+
+    template <typename T>
+    static void store_one(T* p, double value) {
+        T lanes[W];
         store(lanes, Lanes<Compute>(value));
         *p = lanes[0];
     }

@@ -64,6 +64,18 @@ INLINE Shorts rounded_to(float16, Floats value) {
 }
 #endif
 
+// Part by part: GCC would copy two registers in pieces that it then waits for.
+template <typename T>
+INLINE Lanes<T> read_from(const T* memory) {
+    Lanes<T> x;
+    EACH_PART(memcpy(&x.part[p], memory + p * W / Types<T>::parts, sizeof x.part[p]))
+    return x;
+}
+template <typename T>
+INLINE void write_to(T* memory, Lanes<T> x) {
+    EACH_PART(memcpy(memory + p * W / Types<T>::parts, &x.part[p], sizeof x.part[p]))
+}
+
 template <typename V, typename S>
 INLINE V load(const S* p) {
     using T = typename V::Element;
@@ -74,9 +86,7 @@ INLINE V load(const S* p) {
         x.part[0] = number_in(S{}, half);
         return convert<T>(x);
     } else {
-        Lanes<S> x;
-        memcpy(x.part, p, sizeof x.part);
-        return convert<T>(x);
+        return convert<T>(read_from(p));
     }
 }
 
@@ -93,7 +103,8 @@ INLINE auto stored(Lanes<T> x) {
 template <typename T, typename S>
 INLINE void store(S* p, Lanes<T> x) {
     const auto y = stored<S>(x);
-    memcpy(p, &y, sizeof y);
+    if constexpr (sizeof(S) == 2) memcpy(p, &y, sizeof y);
+    else write_to(p, y);
 }
 
 // The first and the second elements of pairs that fill two registers, and the other way.
