@@ -120,6 +120,7 @@ _POWERS = {
     Fraction(3, 2): "sqrt_cubed",
 }
 _INTEGERS = 2**31
+_EXACT = 2**53  # whole numbers below it are doubles; those from 2**64 on are no integers of C++
 
 
 def _literal(value: Fraction) -> Code:
@@ -128,6 +129,7 @@ def _literal(value: Fraction) -> Code:
         return minus(_literal(-value))
     if value.denominator == 1 and value < _INTEGERS:
         return constant(int(value))
-    if Fraction(repr(float(value))) == value or float(value) == value or is_decimal(value.denominator):
+    simple = Fraction(repr(float(value))) == value or float(value) == value or is_decimal(value.denominator)
+    if simple or max(value.numerator, value.denominator) > _EXACT:
         return constant(float(value))
     return binary("/", constant(float(value.numerator)), constant(value.denominator))
