@@ -63,7 +63,7 @@ def _between_size(node: Expr, operands: tuple[Extent, ...]) -> Extent:
 
 def _bound(number: Expr, size: Dim) -> Dim | None:
     """A bound counted from the start; None where it may count from the end or not."""
-    signs = {(split_coefficient(term)[0] < 0) for term in (number.args if number.op == "add" else (number,))}
+    signs = {(split_coefficient(term)[0] < 0) for term in number.terms}
     counted = any(n.op == "count" for n in topological(number))
     if len(signs) > 1 and not counted:
         return None
