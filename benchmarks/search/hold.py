@@ -41,7 +41,6 @@ _COTANGENT, _SECOND_COTANGENT, _TANGENT = (0.5, 1.5), (1.25, 0.25), (0.75, 1.25)
 _BITS = 1000
 _UNDERFLOW = 32  # smallest numbers that a result may be off by: what overflows below a fraction line is bounded
 _ROUNDED = 4  # times what rounding moves results by is no fault
-_LARGER = max(_TANGENT) / min(_SECOND_COTANGENT)  # a tangent than the derivative in the cotangent
 _MOST_ASKED = 4  # points at which the truth is asked for
 
 
@@ -142,7 +141,10 @@ _LAYOUTS: tuple[Callable[[Tensor], Tensor], ...] = (
 
 
 def _results(function: Any, case: _Case, tensors: Sequence[Tensor], *, forward: bool = True) -> dict[str, Tensor]:
-    """What a function gives: outputs, gradients, second derivatives and, in `forward` mode, tangents, by name."""
+    """What a function gives: outputs, gradients, second derivatives and tangents, by name.
+
+    Tangents that are not computed in `forward` mode are gradients transposed.
+    """
     numbers = case.numbers
     own = [t.detach().requires_grad_(k in case.wanted) for k, t in enumerate(tensors)]
     y = function(*own, *numbers)
@@ -151,16 +153,21 @@ def _results(function: Any, case: _Case, tensors: Sequence[Tensor], *, forward: 
         return found
     wanted = [own[k] for k in case.wanted]
     names = [f"{k}" for k in case.wanted]
+    if case.more:
+        found["tangent"] = torch.zeros_like(found["y"])
     if y.requires_grad:
         given = _spread(y, *_COTANGENT).requires_grad_(case.more)
         grads = torch.autograd.grad(y, wanted, given, create_graph=case.more, allow_unused=True)
         found |= {f"gradient {n}": _or_zeros(g, t) for n, g, t in zip(names, grads, wanted, strict=True)}
-        linked = [(g, _spread(g, *_SECOND_COTANGENT)) for g in grads if g is not None and g.requires_grad]
+        linked = [g for g in grads if g is not None and g.requires_grad]
         if linked:
             leaves_ = [*wanted, given]
-            outs, cots = zip(*linked, strict=True)
-            second = torch.autograd.grad(outs, leaves_, cots, allow_unused=True)
+            cots = [_spread(g, *_SECOND_COTANGENT) for g in linked]
+            second = torch.autograd.grad(linked, leaves_, cots, allow_unused=True, retain_graph=True)
             found |= {f"second {n}": _or_zeros(g, t) for n, g, t in zip([*names, "c"], second, leaves_, strict=True)}
+            cots = [_spread(g, *_TANGENT) for g in linked]
+            (moved,) = torch.autograd.grad(linked, [given], cots, allow_unused=True)
+            found["tangent"] = _or_zeros(moved, y)
     if case.more and forward:
         with forward_ad.dual_level():
             duals = [
@@ -207,7 +214,7 @@ def differences(
 def _held(made: Made, case: _Case, dtype: torch.dtype, eager: bool) -> Iterator[Difference]:
     wide = [t.double() if t.is_floating_point() else t for t in case.tensors]
     try:
-        true = _results(made.composite, case, wide)
+        true = _results(made.composite, case, wide, forward=False)
         usual = _results(made.composite, case, case.tensors)
     except (NotImplementedError, RuntimeError):  # torch has no derivative of its own, or not in this dtype
         return
@@ -229,7 +236,10 @@ def _of_row(sizes: Tensor) -> Tensor:
 
 
 class _Compared:
-    """Compares results with the truth, which is the composite in float64, where it knows better than that."""
+    """Compares results with the truth, which is the composite in float64, where it knows better than that.
+
+    Its tangents are gradients transposed: what torch computes in forward mode is off where 1e-13 is added to divisors.
+    """
 
     def __init__(self, made: Made, case: _Case, true: Any, usual: Any, dtype: torch.dtype) -> None:
         self.made, self.case, self.true, self.usual, self.dtype = made, case, true, usual, dtype
@@ -258,7 +268,7 @@ class _Compared:
                 t.double() * (1 + self.info.eps * sign) if t.is_floating_point() else t
                 for t, sign in zip(self.case.tensors, signs, strict=True)
             ]
-            for name, other in _results(self.made.composite, self.case, inputs).items():
+            for name, other in _results(self.made.composite, self.case, inputs, forward=False).items():
                 if name in moved:
                     off = (other.double() - self.true[name].double()).abs().nan_to_num(float("inf"), float("inf"))
                     moved[name] = torch.maximum(moved[name], off)
@@ -282,17 +292,16 @@ class _Compared:
 
         Values and gradients of forms that were measured are held to what is expected of these, where there is a wider
         type to compute in; drafts, derivatives of derivatives and float64 to what their own operations can give. A
-        tangent is made of the same terms as the derivative in the cotangent: torch has no dispatch in forward mode.
+        tangent is made of the same terms as the gradient transposed: torch has no dispatch in forward mode.
         """
-        key = "second c" if name == "tangent" else name
-        allowed = self.doubt.get(key, torch.zeros(got.shape, dtype=torch.float64))
-        if key.startswith("second") or self.made.draft or self.dtype == torch.float64:
-            own = self.own_noise.get(key)
+        allowed = self.doubt.get(name, torch.zeros(got.shape, dtype=torch.float64))
+        if name == "tangent" or name.startswith("second") or self.made.draft or self.dtype == torch.float64:
+            own = self.own_noise.get(name)
             if own is not None and own.shape == allowed.shape:
                 allowed = allowed + own.nan_to_num(self.info.max, self.info.max)
         if not self.case.apart and got.numel():
             allowed = _of_row(allowed)
-        return _ROUNDED * allowed * (_LARGER if name == "tangent" else 1)
+        return _ROUNDED * allowed
 
     def against(self, found: dict[str, Tensor]) -> Iterator[str]:
         for name, got in found.items():

@@ -76,6 +76,7 @@ ALTERNATIVE_RULES = (
     Rule("sech-difference", f("cosh", a) ** -2 - f("cosh", b) ** -2, 4 * _slope_difference(2 * a, 2 * b), "cancels"),
     Rule("distribute", a * (b + c), a * b + a * c, "separates terms of different size"),
     Rule("log-quotient", log(a) - log(b), log(a / b), "the logarithms cancel", domain=POSITIVE),
+    Rule("log-quotients", log(a) + log(b) - log(c), log(a / (c / b)), "the logarithms cancel", domain=POSITIVE),
     Rule("log-product", log(a * b), log(a) + log(b), "the product overflows", domain=POSITIVE),
     Rule("log-quotient-1p", log(a / b), log1p((a - b) / b), "a / b near 1", domain=POSITIVE),
     Rule("log-1p", log(a), log1p(a - 1), "a near 1", domain=POSITIVE),

@@ -72,6 +72,11 @@ def _softmax(values: list[Expr]) -> list[Expr]:
     return [make("exp", v) / total for v in values]
 
 
+def _shifted_from(np: Any, attributes: dict[str, Any], x: Any) -> Any:
+    start = ex.ONE if attributes["start"] == 1 else -ex.OO
+    return _along(lambda values: [start, *values[:-1]])(np, attributes, x)
+
+
 def _sums(values: list[Expr]) -> list[Expr]:
     return [_sum(values[: k + 1]) for k in range(len(values))]
 
@@ -313,7 +318,7 @@ RULES: dict[str, Callable[..., Any]] = {
     "logcumsumexp": _along(_running(_logsumexp)),
     "scan": _scan(back=False),
     "scan_back": _scan(back=True),
-    "shifted_from_one": _along(lambda values: [ex.ONE, *values[:-1]]),
+    "shifted_from": _shifted_from,
     "cumsum_back": _along(lambda values: _sums(values[::-1])[::-1]),
     "others": _along(_others),
     "matmul": _matmul,

@@ -6,6 +6,7 @@ the transposed of the other. What is multiplied is never divided again, so that 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from symgrad.ir.expr import Expr, make
@@ -32,7 +33,7 @@ def _shifted(x: Expr, node: Expr, step: int = 1) -> Expr:
 # ------------------------------------------------------------------------------------------------ products
 def _before(node: Expr) -> Expr:
     """The product of all elements before each one, 1 for the first."""
-    return make("shifted_from_one", node, dim=node["dim"])
+    return make("shifted_from", node, dim=node["dim"], start=1)
 
 
 def _cumprod_vjp(node: Expr, g: Expr) -> tuple[Expr]:
@@ -50,8 +51,8 @@ def _kept(node: Expr) -> Expr:
 
 
 def _added(node: Expr) -> Expr:
-    """The share of each term in the sum up to itself."""
-    return make("exp", node.args[0] - node)
+    """The share of each term in the sum up to itself, of the sum before it: what was rounded there leaves a share."""
+    return make("sigmoid", node.args[0] - make("shifted_from", node, dim=node["dim"], start=-math.inf))
 
 
 def _logcumsumexp_vjp(node: Expr, g: Expr) -> tuple[Expr]:
@@ -156,9 +157,9 @@ INTERNAL = (
         exact=True,
     ),
     TensorOp(
-        "shifted_from_one",
-        attributes=(_DIM,),
-        torch="rt.shift({0}, {dim}, 1, 1)",
+        "shifted_from",
+        attributes=(_DIM, Attribute("start", "order", required=True)),
+        torch="rt.shift({0}, {dim}, 1, {start})",
         vjp=lambda node, g: (_shift_of(-1)(node, g),),
         jvp=_moved,
         shape_of=0,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import ClassVar
@@ -99,7 +100,7 @@ class CppPrinter(PassPrinter):
         if node.number is not None:
             return _literal(node.number)
         value = constant_value(node)
-        if value is None:
+        if value is None or not math.isfinite(value):
             return self._number(node)
         if value < 0:
             return minus(self(-node))

@@ -932,7 +932,7 @@ def others_slope(x: Tensor, grad: Tensor, dim: int | None) -> Tensor:
     return (grad.unsqueeze(-1) * torch.where(own, 0, pairs)).sum(-2).movedim(-1, dim)
 
 
-def shift(x: Tensor, dim: int, step: int, fill: int = 0) -> Tensor:
+def shift(x: Tensor, dim: int, step: int, fill: float = 0) -> Tensor:
     """Return each element of ``x`` a place further along ``dim``, or back for a step of -1; ``fill`` comes after."""
     if x.dim() == 0 or x.shape[dim] == 0:
         return torch.full_like(x, fill)
