@@ -12,10 +12,8 @@ from symgrad.ir.expr import ZERO, Expr, make, split_coefficient
 from symgrad.ir.traversal import topological
 from symgrad.ops.tensors import sizes
 from symgrad.ops.tensors.extent import Dim, Extent, ShapeConflict, extent, positions, unknown
-from symgrad.ops.tensors.row import Attribute, Ref, Tangents, TensorOp, same_of_tangent
+from symgrad.ops.tensors.row import DIM, Attribute, Ref, Tangents, TensorOp, same_of_tangent
 from symgrad.ops.tensors.shaping import squeeze
-
-DIM = Attribute("dim", "dim", required=True)
 
 
 def place_of(dim: Any, x: Expr, what: str) -> int:
