@@ -248,7 +248,7 @@ def _thin(places: Sequence[int], most: int) -> Sequence[int]:
 
 
 _ROUND = (0.0, 1.0, -1.0, 0.5, -0.5, 2.0, -2.0, 3.0, -3.0, 100.0, -100.0)
-_MOST_ROUND = 81
+_MOST_ROUND = 81  # points; of more, as two tensors have already, some from everywhere
 
 
 def at_round_numbers(

@@ -74,7 +74,7 @@ def _sum(node: Expr, known: Known) -> _Text:
 def _factors(expr: Expr) -> tuple[Expr, ...]:
     if expr is ONE:
         return ()
-    return expr.args if expr.op == "mul" else (expr,)
+    return expr.factors
 
 
 def _product(node: Expr, known: Known) -> _Text:

@@ -9,10 +9,10 @@ from typing import Any
 
 from symgrad.ir.expr import Expr, make
 from symgrad.ops.tensors.extent import SCALAR, Dim, Extent, ShapeConflict, extent, positions, same, unknown
-from symgrad.ops.tensors.row import Attribute, Ref, TensorOp, same_of_tangent
+from symgrad.ops.tensors.row import KEEPDIM, Attribute, Ref, TensorOp, same_of_tangent
 
-DIM = Attribute("dim", "dims", required=True)
-KEPT = (DIM, Attribute("keepdim", "bool", False))
+_DIMS = Attribute("dim", "dims", required=True)
+KEPT = (_DIMS, KEEPDIM)
 
 
 # ------------------------------------------------------------------------------------------------ construction
@@ -173,7 +173,7 @@ PLACES = (
         view=True,
         whole=True,
         same=True,
-        attributes=(DIM,),
+        attributes=(_DIMS,),
         vjp=lambda node, g: (squeeze(g, *node["dim"]),),
         jvp=lambda node, t: None if t[0] is None else unsqueeze(t[0], *node["dim"]),
         extent=_unsqueezed,
@@ -186,7 +186,7 @@ PLACES = (
         view=True,
         whole=True,
         same=True,
-        attributes=(DIM,),
+        attributes=(_DIMS,),
         vjp=lambda node, g: (unsqueeze(g, *node["dim"]),),
         jvp=lambda node, t: None if t[0] is None else squeeze(t[0], *node["dim"]),
         extent=_squeezed,
@@ -241,7 +241,7 @@ INTERNAL = (
         whole=True,
         same=True,
     ),
-    TensorOp(  # one operand of what is around it: see ties.py and pivot.py
+    TensorOp(  # one operand of what is around it: see ties.py
         "held",
         view=True,
         torch="{0}",
