@@ -15,6 +15,7 @@ from typing import Any
 from symgrad.accuracy.candidates import Candidate, Choice, Effort
 from symgrad.accuracy.choose import RESPELLED, choose, recognise
 from symgrad.accuracy.cost import cost
+from symgrad.accuracy.counterexamples import counterexamples, ordinary_points
 from symgrad.accuracy.domains import within_branches, within_domains
 from symgrad.accuracy.evaluate import FLOAT32, FLOAT64, Environment, Format
 from symgrad.accuracy.guards import guard, may_be_infinite
@@ -43,6 +44,7 @@ __all__ = ["Memory", "Slope", "Workbench", "hyperparameter_values", "isolate", "
 _MODERATE = 25.0  # beyond this a guard in forward, which costs a pass, would be for what overflows alone
 _SIZES = [64, 1, 7, 1000]  # of dimensions, at which forms are measured
 _BUDGET = 60_000  # point evaluations of one node: bounds the time spent on a large formula
+_MOST_SEARCHES = 3  # for a form, where the first one errs at points that its sample lacks
 _WHOLE = 12  # regions that may spend as much; then each a little less, so that all together grow with the logarithm
 
 
@@ -124,12 +126,15 @@ class Workbench:
         return self._memory.points[key]
 
     def _new_points(self, region: Expr, most: int) -> dict[Format, list[Environment]]:
-        tensors = {s: self._range(s) for s in sorted(region.tensors, key=lambda s: s.name)}
-        scalars = {s: v for s, v in self._scalars.items() if s in region.symbols}
-        scalars |= {s: _SIZES for s in region.symbols if s["kind"] == "int" and s not in self._scalars}
-        conditions = {s: [False] for s in region.symbols if s not in scalars and not s.tensors}
         ratios = self._is_given(region)  # what is computed from tensors is seldom so large
-        return sample_points(tensors, {**scalars, **conditions}, most, powers=self._raises, ratios=ratios)
+        return sample_points(*self._variables(region), most, powers=self._raises, ratios=ratios)
+
+    def _variables(self, region: Expr) -> tuple[dict[Expr, Interval], dict[Expr, Sequence[Any]]]:
+        """Where the tensors of a region are, and the values that its other symbols may have."""
+        tensors = {s: self._range(s) for s in sorted(region.tensors, key=lambda s: s.name)}
+        scalars: dict[Expr, Sequence[Any]] = {s: v for s, v in self._scalars.items() if s in region.symbols}
+        scalars |= {s: _SIZES for s in region.symbols if s["kind"] == "int" and s not in self._scalars}
+        return tensors, scalars | {s: [False] for s in region.symbols if s not in scalars and not s.tensors}
 
     def _is_given(self, region: Expr) -> bool:
         """Whether it is known where the variables of a region are: tensors, and results that lie in an interval."""
@@ -200,7 +205,7 @@ class Workbench:
         def visit(region: Expr) -> Expr:
             flat, back = isolate(region)
             step = next(iter(self.chosen(region).steps), None) if flat.tensors else None
-            if step is None or step.rule != RESPELLED or step.before is not flat:
+            if step is None or step.rule != RESPELLED or step.before is not flat or self.chosen(region).is_joined:
                 return region
             form, own = recognise(step.after, self.points(flat, 24)[FLOAT64])
             steps.extend(s.mapped(lambda part: substitute(part, back)) for s in (step, *own))
@@ -283,12 +288,24 @@ class Workbench:
     def _choose(self, region: Expr, other: Expr | None = None) -> Choice:
         choices = self._memory.choices
         if region not in choices:
-            judge = self.judge(region)
             may_be_infinite = self._is_given(region)  # results of whole tensors may not
-            choices[region] = self._searched(
-                region, judge, other, may_widen=self._may_widen, may_be_infinite=may_be_infinite
-            )
+            for _ in range(_MOST_SEARCHES):
+                judge = self.judge(region)
+                found = self._searched(region, judge, other, may_widen=self._may_widen, may_be_infinite=may_be_infinite)
+                missed = self._missed(region, found, judge)
+                if missed is None:
+                    break
+                self._memory.judges[region] = Judge(region, missed, judge.precision)
+            choices[region] = found
         return choices[region]
+
+    def _missed(self, region: Expr, found: Choice, judge: Judge) -> Sample | None:
+        """The sample with points at which the form that was chosen on it is wrong, if there are such."""
+        form, given = found.chosen.form, self._is_given(region)
+        if form is region or not given or len(region.symbols) < 2:
+            return None
+        ranges, scalars = self._variables(region)
+        return counterexamples(judge, form, found.chosen.wide, ordinary_points(region, ranges, scalars), ranges)
 
     def _searched(self, region: Expr, judge: Judge, other: Expr | None, **how: bool) -> Choice:
         """What a search for the best form finds, or found in an earlier run with as much to spend."""
