@@ -7,7 +7,7 @@ is measured. The chosen forms are remembered, so that forward, backward and jvp 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from symgrad.accuracy.candidates import Candidate, Choice
@@ -247,6 +247,24 @@ class Workbench(Judges):
         settled = cancelled(self._settle_operations(held(hoisted(root))))
         return self._by_region(settled, lambda region: self._simplified(self._guarded(region)))
 
+    def guarded_anew(self, derivatives: Iterable[Expr], kept: Collection[Expr]) -> dict[Expr, Expr]:
+        """What derivatives compute of forward once more, and it with its dead branches guarded as theirs are.
+
+        That is also what is `kept`, where it is not there; not what that is made of or is read by.
+        """
+        floats = frozenset(k for k in kept if k.args and not k.is_boolean)
+        apart = frozenset(topological(*floats))
+        found: dict[Expr, Expr] = {}
+        for node in topological(*derivatives):
+            if node in self._forward and node not in apart and floats.isdisjoint(topological(node)):
+                found[node] = self._mapped(node, self._guarded, found)
+        below = dict(found)
+        for node in topological(*floats):
+            if is_tensor_op(node):
+                below[node] = self._mapped(node, self._guarded, below)
+        found |= {k: below.get(k) or substitute(self._guarded(k), below) for k in floats}
+        return {node: guarded for node, guarded in found.items() if guarded is not node}
+
     def _simplified(self, region: Expr) -> Expr:
         """A region with what the domains of its variables decide."""
         flat, back = isolate(region)
@@ -299,11 +317,12 @@ class Workbench(Judges):
     ) -> None:
         """Add each tensor operation with the regions of its operands visited, those that it reads first."""
         for node in operations:
-            if node in self._forward:
-                mapped[node] = node
-            else:
-                operands = [of_shape(visit(a), a, k in shape_only(node)) for k, a in enumerate(node.args)]
-                mapped[node] = rebuild(node, [substitute(a, mapped) for a in operands])
+            mapped[node] = node if node in self._forward else self._mapped(node, visit, mapped)
+
+    @staticmethod
+    def _mapped(node: Expr, visit: Callable[[Expr], Expr], mapped: Mapping[Expr, Expr]) -> Expr:
+        operands = [of_shape(visit(a), a, k in shape_only(node)) for k, a in enumerate(node.args)]
+        return rebuild(node, [substitute(a, mapped) for a in operands])
 
     def pointwise_slopes(
         self, outputs: Mapping[str, Expr], tensors: Sequence[str]
