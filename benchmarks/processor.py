@@ -1,13 +1,13 @@
 """Fused passes in time that a processor spends: parts of the last dimension, and a cross-entropy with labels.
 
     python benchmarks/processor.py parts       # rotary embedding and gated units on one tensor, over the memory limit
-    python benchmarks/processor.py rows        # softmax, cross-entropy and layer norm along rows from 10 to 1024 elements
+    python benchmarks/processor.py rows        # softmax, cross-entropy and layer norm along rows
     python benchmarks/processor.py labels      # the mean cross-entropy of 32,000 classes, user and system time
 
-One thread, forward and backward, medians. For parts and rows all contenders take turns. With labels the gradient is as large as
-the logits, and what the system takes to provide memory depends on who had it before: each contender runs some times by
-itself, after calls that are not counted, and beside it stands the time in which the same memory is written and nothing
-else done, in pages of the usual size and in large ones.
+One thread, forward and backward, medians. For parts and rows all contenders take turns. With labels the gradient is as
+large as the logits, and what the system takes to provide memory depends on who had it before: each contender runs some
+times by itself, after calls that are not counted, and beside it stands the time in which the same memory is written and
+nothing else done, in pages of the usual size and in large ones.
 """
 
 from __future__ import annotations
