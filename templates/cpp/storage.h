@@ -158,6 +158,19 @@ INLINE void as_pairs(V first, V second, V& low, V& high) {
     }
 }
 
+// As many registers as they have lanes, transposed: each round puts those together that are half of them apart.
+template <int rounds = W, typename V>
+INLINE void transpose(V* x) {
+    if constexpr (rounds > 1) {
+        V y[W];
+#pragma GCC unroll 16
+        for (int i = 0; i < W / 2; i++) as_pairs(x[i], x[i + W / 2], y[2 * i], y[2 * i + 1]);
+#pragma GCC unroll 16
+        for (int i = 0; i < W; i++) x[i] = y[i];
+        transpose<rounds / 2>(x);
+    }
+}
+
 // Past the caches, to a multiple of the size of a register.
 #if defined(__AVX__)
 template <typename Register>

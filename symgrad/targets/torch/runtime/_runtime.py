@@ -752,6 +752,11 @@ def masked(value: Tensor, mask: Tensor) -> Tensor:
     return chosen
 
 
+def guarded(value: Tensor, mask: Tensor, other: float) -> Tensor:
+    """Return the value, or a harmless one where a mask hides what follows from it, if that may be differentiated."""
+    return torch.where(mask, value, other) if differentiated() else value
+
+
 def softmax_backward(grad: Tensor, y: Tensor, dim: int) -> Tensor:
     """Return ``y * (grad - sum(y * grad))``, the gradient through a softmax, in one pass."""
     if grad.shape != y.shape or grad.dtype != y.dtype:
