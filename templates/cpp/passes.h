@@ -228,6 +228,26 @@ struct Room {
     Storage* turned;  // of rows that are abreast: what they read and write, place by place
 };
 
+// Fills a register with the last elements of a row, which are no whole one, and with others of it, and a strip with a
+// value that does not change; returns where the row is read. All passes call it, so that it is compiled once.
+template <typename Storage>
+[[gnu::noinline]] const Storage* filled(const Storage* start, int64_t along, int64_t whole, int64_t rest, Storage* last,
+                                        Storage* still) {
+    if (rest && whole && along) {  // after the last elements stand others of the row
+        Storage end[2 * W];
+        memcpy(end, start + whole + rest - W, W * sizeof(Storage));
+        memcpy(end + W, end, W * sizeof(Storage));
+        memcpy(last, end + W - rest, W * sizeof(Storage));
+    } else {
+        for (int j = 0; rest && j < W; j++) last[j] = start[(j < rest ? whole + j : whole) & along];
+    }
+    if (along) return start;
+    Storage copies[W];
+    for (int j = 0; j < W; j++) copies[j] = *start;
+    for (int64_t j = 0; j < whole && j < FEW; j += W) memcpy(still + j, copies, sizeof copies);
+    return still;
+}
+
 // What surrounds the rows of a pass and is the same for all passes, so that it is compiled once: the division among
 // threads, the way from row to row, and what becomes of the sums.
 template <typename Compute, typename Storage>
@@ -705,21 +725,8 @@ struct Pass final : Frame<Compute, Storage> {
             if (begins_pair(Pair::read, k) || ends_pair(Pair::read, k)) {  // the second ones are read with the first
                 for (int j = 0; rest && begins_pair(Pair::read, k) && j < 2 * W; j++)
                     (&last[0][0])[k * W + j] = start[k][2 * whole + (j < 2 * rest ? j : 0)];
-                return;
-            }
-            if (rest && whole && along[k]) {  // after the last elements stand others of the row
-                Storage end[2 * W];
-                memcpy(end, start[k] + whole + rest - W, sizeof last[k]);
-                memcpy(end + W, end, sizeof last[k]);
-                memcpy(last[k], end + W - rest, sizeof last[k]);
-            } else {
-                for (int j = 0; rest && j < W; j++) last[k][j] = start[k][(j < rest ? whole + j : whole) & along[k]];
-            }
-            if (along[k] == 0) {
-                Storage copies[W];
-                for (int j = 0; j < W; j++) copies[j] = *start[k];
-                for (int64_t j = 0; j < whole && j < FEW; j += W) memcpy(still[k] + j, copies, sizeof copies);
-                from[k] = still[k];
+            } else if (rest || along[k] == 0) {
+                from[k] = filled(start[k], along[k], whole, rest, last[k], still[k]);
             }
         }
     };

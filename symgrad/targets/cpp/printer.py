@@ -88,7 +88,7 @@ class CppPrinter(PassPrinter):
             exponent = node.args[1].number
             if exponent == -1:
                 return code("1 / {0}", parts[0])
-            return code("std.sqrt({0})" if exponent == Fraction(1, 2) else "std.pow({0}, {1})", *parts)
+            return code("__builtin_sqrt({0})" if exponent == Fraction(1, 2) else "__builtin_pow({0}, {1})", *parts)
         return self._shared(node) or code(SPELLINGS[node.op].number, *parts)
 
     def _constant(self, node: Expr) -> Code:
