@@ -93,7 +93,7 @@ def _varying(order: Iterable[Expr], fixed: frozenset[Expr]) -> frozenset[Expr]:
 def _has_gradient(node: Expr) -> bool:
     """Whether any derivative passes through an operation: none does through one that detaches."""
     row = TENSOR_OPS.get(node.op)
-    return row is None or not row.view or any(v is not None for v in row.vjp(node, node))
+    return row is None or not row.view or row.vjp is None or any(v is not None for v in row.vjp(node, node))
 
 
 def _kept_by(node: Expr, varying: frozenset[Expr]) -> tuple[Expr, ...]:
