@@ -18,7 +18,8 @@ from torch.autograd import forward_ad
 from benchmarks.search.made import Made
 from benchmarks.search.modes import modes
 from benchmarks.search.rounding import noise
-from symgrad.accuracy.evaluate import Exact, Table
+from symgrad.accuracy.evaluate import Exact
+from symgrad.accuracy.truth import Table
 from symgrad.ir.traversal import topological
 from symgrad.spec.interval import Interval
 
@@ -40,7 +41,6 @@ _COTANGENT, _SECOND_COTANGENT, _TANGENT = (0.5, 1.5), (1.25, 0.25), (0.75, 1.25)
 _BITS = 1000
 _UNDERFLOW = 32  # smallest numbers that a result may be off by: what overflows below a fraction line is bounded
 _ROUNDED = 4  # times what rounding moves results by is no fault
-_LARGER = max(_TANGENT) / min(_SECOND_COTANGENT)  # a tangent than the derivative in the cotangent
 _MOST_ASKED = 4  # points at which the truth is asked for
 
 
@@ -141,7 +141,10 @@ _LAYOUTS: tuple[Callable[[Tensor], Tensor], ...] = (
 
 
 def _results(function: Any, case: _Case, tensors: Sequence[Tensor], *, forward: bool = True) -> dict[str, Tensor]:
-    """What a function gives: outputs, gradients, second derivatives and, in `forward` mode, tangents, by name."""
+    """What a function gives: outputs, gradients, second derivatives and tangents, by name.
+
+    Tangents that are not computed in `forward` mode are gradients transposed.
+    """
     numbers = case.numbers
     own = [t.detach().requires_grad_(k in case.wanted) for k, t in enumerate(tensors)]
     y = function(*own, *numbers)
@@ -150,16 +153,21 @@ def _results(function: Any, case: _Case, tensors: Sequence[Tensor], *, forward: 
         return found
     wanted = [own[k] for k in case.wanted]
     names = [f"{k}" for k in case.wanted]
+    if case.more:
+        found["tangent"] = torch.zeros_like(found["y"])
     if y.requires_grad:
         given = _spread(y, *_COTANGENT).requires_grad_(case.more)
         grads = torch.autograd.grad(y, wanted, given, create_graph=case.more, allow_unused=True)
         found |= {f"gradient {n}": _or_zeros(g, t) for n, g, t in zip(names, grads, wanted, strict=True)}
-        linked = [(g, _spread(g, *_SECOND_COTANGENT)) for g in grads if g is not None and g.requires_grad]
+        linked = [g for g in grads if g is not None and g.requires_grad]
         if linked:
             leaves_ = [*wanted, given]
-            outs, cots = zip(*linked, strict=True)
-            second = torch.autograd.grad(outs, leaves_, cots, allow_unused=True)
+            cots = [_spread(g, *_SECOND_COTANGENT) for g in linked]
+            second = torch.autograd.grad(linked, leaves_, cots, allow_unused=True, retain_graph=True)
             found |= {f"second {n}": _or_zeros(g, t) for n, g, t in zip([*names, "c"], second, leaves_, strict=True)}
+            cots = [_spread(g, *_TANGENT) for g in linked]
+            (moved,) = torch.autograd.grad(linked, [given], cots, allow_unused=True)
+            found["tangent"] = _or_zeros(moved, y)
     if case.more and forward:
         with forward_ad.dual_level():
             duals = [
@@ -206,7 +214,7 @@ def differences(
 def _held(made: Made, case: _Case, dtype: torch.dtype, eager: bool) -> Iterator[Difference]:
     wide = [t.double() if t.is_floating_point() else t for t in case.tensors]
     try:
-        true = _results(made.composite, case, wide)
+        true = _results(made.composite, case, wide, forward=False)
         usual = _results(made.composite, case, case.tensors)
     except (NotImplementedError, RuntimeError):  # torch has no derivative of its own, or not in this dtype
         return
@@ -228,7 +236,10 @@ def _of_row(sizes: Tensor) -> Tensor:
 
 
 class _Compared:
-    """Compares results with the truth, which is the composite in float64, where it knows better than that."""
+    """Compares results with the truth, which is the composite in float64, where it knows better than that.
+
+    Its tangents are gradients transposed: what torch computes in forward mode is off where 1e-13 is added to divisors.
+    """
 
     def __init__(self, made: Made, case: _Case, true: Any, usual: Any, dtype: torch.dtype) -> None:
         self.made, self.case, self.true, self.usual, self.dtype = made, case, true, usual, dtype
@@ -257,7 +268,7 @@ class _Compared:
                 t.double() * (1 + self.info.eps * sign) if t.is_floating_point() else t
                 for t, sign in zip(self.case.tensors, signs, strict=True)
             ]
-            for name, other in _results(self.made.composite, self.case, inputs).items():
+            for name, other in _results(self.made.composite, self.case, inputs, forward=False).items():
                 if name in moved:
                     off = (other.double() - self.true[name].double()).abs().nan_to_num(float("inf"), float("inf"))
                     moved[name] = torch.maximum(moved[name], off)
@@ -281,17 +292,16 @@ class _Compared:
 
         Values and gradients of forms that were measured are held to what is expected of these, where there is a wider
         type to compute in; drafts, derivatives of derivatives and float64 to what their own operations can give. A
-        tangent is made of the same terms as the derivative in the cotangent: torch has no dispatch in forward mode.
+        tangent is made of the same terms as the gradient transposed: torch has no dispatch in forward mode.
         """
-        key = "second c" if name == "tangent" else name
-        allowed = self.doubt.get(key, torch.zeros(got.shape, dtype=torch.float64))
-        if key.startswith("second") or self.made.draft or self.dtype == torch.float64:
-            own = self.own_noise.get(key)
+        allowed = self.doubt.get(name, torch.zeros(got.shape, dtype=torch.float64))
+        if name == "tangent" or name.startswith("second") or self.made.draft or self.dtype == torch.float64:
+            own = self.own_noise.get(name)
             if own is not None and own.shape == allowed.shape:
                 allowed = allowed + own.nan_to_num(self.info.max, self.info.max)
         if not self.case.apart and got.numel():
             allowed = _of_row(allowed)
-        return _ROUNDED * allowed * (_LARGER if name == "tangent" else 1)
+        return _ROUNDED * allowed
 
     def against(self, found: dict[str, Tensor]) -> Iterator[str]:
         for name, got in found.items():
@@ -368,22 +378,26 @@ class _Compared:
             return False
         every = torch.broadcast_tensors(*self.case.tensors)
         for i in where.nonzero().flatten().tolist()[:_MOST_ASKED]:
-            value = self._exactly(name, [float(t[i]) for t in every], i)
-            if value is None:
+            exactly = self._exactly(name, [float(t[i]) for t in every], i)
+            if exactly is None:
                 if name == "y" and not got[i].isfinite():  # a pole, which torch's own functions may miss
                     continue
                 return False
+            value, terms = exactly
             spread = float(self.spreads[name][i].nan_to_num(0.0, 0.0))
             # What is held against others may be as wrong as they are, which in float64 shows here alone.
             others = [float(r[name][i]) for r in (self.usual, self.eager) if name in self.eager and name in r]
             rounding = 8 * max((abs(o - value) for o in others if math.isfinite(o)), default=0.0)
-            rounding += 64 * self.info.eps * abs(value) + 16 * spread + _UNDERFLOW * self.info.tiny
+            rounding += 64 * self.info.eps * max(abs(value), terms) + 16 * spread + _UNDERFLOW * self.info.tiny
             if not abs(float(got[i]) - value) <= rounding:
                 return False
         return True
 
-    def _exactly(self, name: str, inputs: Sequence[float], i: int) -> float | None:
-        """A result at a point, derivatives by differences of many digits; None where it is undefined."""
+    def _exactly(self, name: str, inputs: Sequence[float], i: int) -> tuple[float, float] | None:
+        """A result at a point, derivatives by differences of many digits, and the size of the terms it is made of.
+
+        None where it is undefined.
+        """
         by_name = {s.name: s for s in self.made.formula.symbols}
         given_numbers = zip(self.made.drawn.spec.hyperparameters, self.case.numbers, strict=True)
         numbers = {by_name[h.name]: value for h, value in given_numbers if h.name in by_name}
@@ -402,10 +416,10 @@ class _Compared:
         if kind == "y":
             point = {s: v for s, v in zip(symbols, inputs, strict=True) if s is not None}
             (truth,) = Table([point | numbers], True)(self.made.formula)
-            return None if truth is None else float(truth.value)
+            return None if truth is None else (float(truth.value), 0.0)
         with mp.workprec(_BITS):
             steps = [(abs(mp.mpf(v)) or mp.mpf(1)) * mp.mpf(2) ** -150 for v in inputs]
-            slope = mp.mpf(0)
+            terms = []
             # Along each pair of variables, for steps are of the sizes of these.
             for places in product(*([k for k, share in enumerate(way) if share] for way in ways)):
                 points, signs = [], []
@@ -417,8 +431,9 @@ class _Compared:
                     signs.append(math.prod(sides))
                 values = Exact(points, _BITS)(self.made.formula)
                 total = mp.fsum(sign * value for sign, value in zip(signs, values, strict=True))
-                slope += total / mp.fprod(2 * steps[k] for k in places)
-            return float(factor * slope) if mp.isfinite(slope) else None
+                terms.append(factor * total / mp.fprod(2 * steps[k] for k in places))
+            slope, size = mp.fsum(terms), mp.fsum(map(abs, terms))
+            return (float(slope), float(size)) if mp.isfinite(slope) else None
 
     def _sentence(self, name: str, got: Tensor, true: Tensor, usual: Tensor, bad: Tensor) -> str:
         index = tuple(bad.nonzero()[0].tolist())

@@ -48,9 +48,11 @@ class _Rounded(TorchDispatchMode):
     def moved(self, t: Tensor, in_place: bool) -> Tensor:
         if not t.is_floating_point() or t.is_meta or t._is_zerotensor():  # of the latter two none has memory
             return t
+        info = torch.finfo(t.dtype)
         signs = torch.randint(2, t.shape, generator=self.generator).to(t.dtype) * 2 - 1
-        factor = signs.mul(torch.finfo(t.dtype).eps).add(1)
-        return t.mul_(factor) if in_place else t * factor
+        subnormal = (t.abs() < info.tiny) & (t != 0)  # all have the ulp of the smallest number that is normal
+        moved = signs * torch.where(subnormal, info.tiny, t) * info.eps
+        return t.add_(moved) if in_place else t + moved
 
 
 def noise(results: Callable[[], Mapping[str, Tensor]], like: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -17,10 +17,12 @@ from typing import Any
 
 import mpmath as mp
 
-from symgrad.accuracy.evaluate import FLOAT32, FLOAT64, Check, Environment, Format, Table, Truth
+from symgrad.accuracy.equality import Check
+from symgrad.accuracy.evaluate import FLOAT32, FLOAT64, Environment, Format
 from symgrad.accuracy.limits import Limits
 from symgrad.accuracy.machine import machine_form
 from symgrad.accuracy.simulate import ROUGH, Simulation
+from symgrad.accuracy.truth import Table, Truth
 from symgrad.ir import expr as ex
 from symgrad.ir.expr import Expr
 from symgrad.ir.traversal import substitute
@@ -111,6 +113,15 @@ class Sample:
         self._near: dict[Format, Sequence[bool]] = {}
         self._moves: dict[tuple[Format, Expr], Sequence[int | None]] = {}
         self.local_errors: dict[tuple[Expr, Format, tuple[int, ...]], float] = {}
+
+    def at(self, target: Format, points: Sequence[Environment]) -> Sample:
+        """The sample of other points of one format."""
+        return Sample({target: points}, self.limits, self.large, self.computed, self.ends)
+
+    def extended(self, points: Mapping[Format, Sequence[Environment]]) -> Sample:
+        """The sample with further points."""
+        both = {target: [*own, *points[target]] for target, own in self.points.items()}
+        return Sample(both, self.limits, self.large, self.computed, self.ends)
 
     def far(self, target: Format) -> Sequence[bool]:
         """Of each point of a format, whether a tensor has a value there that nobody said it has."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
-from math import copysign, inf
+from math import copysign, inf, isfinite
 from typing import Any, TypeAlias
 
 __all__ = [
@@ -115,7 +115,9 @@ def constant(value: Any) -> Code:
         return ast.Dict([constant(k) for k in value], [constant(v) for v in value.values()])
     if isinstance(value, (int, float)) and not isinstance(value, bool) and copysign(1, value) < 0:
         return minus(constant(-value))
-    return code("math.inf") if value == inf else ast.Constant(value)
+    if isinstance(value, float) and not isfinite(value):
+        return code("math.inf" if value == inf else "math.nan")
+    return ast.Constant(value)
 
 
 def binary(sign: str, left: Code, right: Code) -> Code:

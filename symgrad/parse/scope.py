@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from symgrad.ir.expr import Expr, make
-from symgrad.ops.tensors.shapes import same_shape, shape_sources
+from symgrad.ops.tensors.shapes import ShapeConflict, extent, same_shape, shape_sources
 from symgrad.parse.alignment import aligned
 
 __all__ = ["Bound", "Scope", "with_shape"]
@@ -56,13 +56,21 @@ def with_shape(expr: Expr, sources: Iterable[Expr]) -> Expr:
     """``expr`` with the broadcast shape of ``sources``, some of which may have cancelled out of it."""
     kept = shape_sources(expr) | {s for s in expr.symbols if not shape_sources(s)}
     kept |= {s for k in kept if k.op == "unsqueeze" for s in shape_sources(k.args[0])}
-    lost = [s for s in sources if not (_shape_of(s) <= kept or same_shape(shape_sources(expr) | _shape_of(s), expr))]
+    lost = [s for s in sources if not (_shape_of(s) <= kept or _adds_nothing(s, expr))]
     if not lost:
         return expr
     like = expr
     for source in sorted(lost, key=lambda source: source.order):
         like = like + source
     return make("expand", expr, aligned(like))
+
+
+def _adds_nothing(source: Expr, expr: Expr) -> bool:
+    """Whether a source broadcasts to the shape of a value, as it is or aligned by the names of its dimensions."""
+    try:
+        return same_shape(shape_sources(expr) | _shape_of(source), expr)
+    except ShapeConflict:
+        return extent(aligned(expr + source)) == extent(expr)
 
 
 def _shape_of(source: Expr) -> frozenset[Expr]:

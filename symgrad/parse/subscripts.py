@@ -15,9 +15,10 @@ from symgrad.ir.traversal import topological
 from symgrad.ops.tensors import is_index, sizes
 from symgrad.ops.tensors.extent import Dim, extent
 from symgrad.ops.tensors.indexing import lookup
-from symgrad.ops.tensors.joins import between, cat, chunks, select, slice_of
+from symgrad.ops.tensors.joins import cat
 from symgrad.ops.tensors.row import is_number, is_size
 from symgrad.ops.tensors.shaping import unsqueeze
+from symgrad.ops.tensors.slices import between, chunks, select, slice_of
 from symgrad.parse.arguments import divided_exactly, whole_number
 
 if TYPE_CHECKING:

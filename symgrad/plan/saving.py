@@ -421,9 +421,3 @@ def _repeated_cost(gradients: Sequence[Expr], base: frozenset[Expr], extras: fro
     beside = read_by(roots, frozenset((*kept, *own))) - frozenset(own)
     again = (n for n in topological(*own, leaves=frozenset(kept)) if n in beside and n not in kept)
     return total(scaled_cost(n, sizes) for n in again)
-
-
-def saved_by_composite(formulas: Iterable[Expr], fixed: frozenset[Expr] = frozenset()) -> float:
-    """Bytes an element that autograd keeps for the formulas as written, in float32."""
-    formulas = list(formulas)
-    return _rounded(composite.composite_bytes(formulas, fixed, Sizes.of(formulas))[0])

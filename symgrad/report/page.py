@@ -36,11 +36,11 @@ _LEAST, _MOST = 0.1, 1e9  # ulp, the ends of the vertical axis
 _MOST_STEPS = 40
 
 
-def html(spec: Spec, *, prove: bool = True, bench: Sequence[Mapping[str, Any]] = (), home: str = "") -> str:
+def html(spec: Spec, *, prove: bool = True, bench: Sequence[Mapping[str, Any]] = ()) -> str:
     """The page about an operation.
 
     With `prove` SymPy judges every value and derivative, and the page says what it found. `bench` are rows of the JSON
-    that `symgrad bench` writes, of which those about the operation are shown. `home` is a link to a page above it.
+    that `symgrad bench` writes, of which those about the operation are shown.
     Raises SpecError for a spec with mistakes.
     """
     operation = compile_operation(parse_formulas(spec))
@@ -53,7 +53,6 @@ def html(spec: Spec, *, prove: bool = True, bench: Sequence[Mapping[str, Any]] =
             e=escape,
             spec=spec,
             version=__version__,
-            home=home,
             gain=gain(found),
             written=[(b.name, _written(operation, b.name)) for b in (*spec.let, *(o.formula for o in spec.outputs))],
             variants=variants,

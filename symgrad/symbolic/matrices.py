@@ -13,8 +13,8 @@ from symgrad.errors import shown
 from symgrad.ir import expr as ex
 from symgrad.ir.expr import Expr, make
 from symgrad.ir.truth import compare, where
-from symgrad.ops.tensors.joins import select
 from symgrad.ops.tensors.shaping import unsqueeze
+from symgrad.ops.tensors.slices import select
 from symgrad.symbolic.to_sympy import NotConvertible
 
 __all__ = ["MATRICES", "as_whole", "contracted", "shape_of", "with_plain_indices"]
@@ -107,7 +107,7 @@ def contracted(expr: Any, symbols: dict[Any, Expr]) -> Any:
             place = sympy.Symbol(str(total), real=True)  # as messages show it
             symbols[place] = value
             places[total] = sympy.IndexedBase(place.name)[indices] if indices else place
-    return _without_indices(expr.xreplace(places), symbols)[0]
+    return _without_indices(expr.xreplace(places))[0]
 
 
 def _contraction(total: Any, symbols: dict[Any, Expr]) -> tuple[Expr, tuple[Any, ...]]:
@@ -120,7 +120,7 @@ def _contraction(total: Any, symbols: dict[Any, Expr]) -> tuple[Expr, tuple[Any,
             raise NotConvertible(f"{shown(str(total))}: {_WHOLE}")
         summed.append(limit[0])
     if isinstance(total, sympy.Product):
-        body, indices = _without_indices(total.function, symbols)
+        body, indices = _without_indices(total.function)
         if missing := [i for i in summed if i not in indices]:
             raise NotConvertible(
                 f"{shown(str(total))}: the index {missing[0]} of the product is that of no tensor in it"
@@ -144,7 +144,7 @@ def _term(term: Any, summed: list[Any], symbols: dict[Any, Expr]) -> tuple[Expr,
 
     groups: dict[tuple[Any, ...], list[Any]] = {}
     for factor in sympy.Mul.make_args(term):
-        _, indices = _without_indices(factor, symbols)
+        _, indices = _without_indices(factor)
         groups.setdefault(indices, []).append(factor)
     scalars = groups.pop((), [])
     missing = [i for i in summed if not any(i in indices for indices in groups)]
@@ -154,7 +154,7 @@ def _term(term: Any, summed: list[Any], symbols: dict[Any, Expr]) -> tuple[Expr,
     letters: dict[Any, str] = {}
     subscripts = []
     for indices, factors in groups.items():
-        body, _ = _without_indices(sympy.Mul(*factors), symbols)
+        body, _ = _without_indices(sympy.Mul(*factors))
         operands.append(_from(body, symbols))
         subscripts.append("".join(letters.setdefault(i, "abcdefghijklmnopqrstuvwxyz"[len(letters)]) for i in indices))
     left = tuple(index for index in letters if index not in summed)
@@ -168,7 +168,7 @@ def _term(term: Any, summed: list[Any], symbols: dict[Any, Expr]) -> tuple[Expr,
     return ex.mul(scalar, make("einsum", *operands, equation=f"{','.join(subscripts)}->{output}")), left
 
 
-def _without_indices(expr: Any, symbols: Mapping[Any, Expr]) -> tuple[Any, tuple[Any, ...]]:
+def _without_indices(expr: Any) -> tuple[Any, tuple[Any, ...]]:
     """`expr` with whole tensors in place of their elements, and the indices that these had."""
     import sympy
 
@@ -244,10 +244,6 @@ def _element(node: Any, known: Known) -> Expr:
     for place in reversed(places):
         total = select(total, -1, int(place))
     return total
-
-
-def _sum_of_elements(node: Any, known: Known) -> Expr:
-    return make("sum", known[node.args[0]], dim=None, keepdim=False)
 
 
 MATRICES: Mapping[str, Callable[[Any, Known], Expr]] = {

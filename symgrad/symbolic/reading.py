@@ -122,6 +122,9 @@ class _Reader:
             return 1 if ways == {1} else field.zero
         if power is not None and power < 0:
             return field.zero
+        opened = self._open(node)
+        if opened is not None:
+            return self.value(opened)
         raise Undecided("a part is infinite")
 
     def _branch(self, node: Expr) -> Expr:

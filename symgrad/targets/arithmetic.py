@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
@@ -134,8 +135,10 @@ class Arithmetic(ABC):
         if node.op == "const" and node["name"] in _NAMED:
             return code(_NAMED[node["name"]])
         value = constant_value(node)
-        if value is None:  # beyond every float: Python says so, or overflows as it should
+        if value is None:
             return self._scalar(node)
+        if not math.isfinite(value):  # log(0) is an error for Python, and -oo among tensors
+            return constant(value)
         if value == int(value) and abs(value) < 1e6:
             return constant(int(value))
         if value < 0:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection
 from fractions import Fraction
 
@@ -35,12 +34,9 @@ def number(value: Fraction) -> Code:
 
 
 def constant_value(node: Expr) -> float | None:
-    """The correctly rounded value of an expression without symbols; None if it has no finite one."""
+    """The correctly rounded value of an expression without symbols, infinite at poles; None of a truth value."""
     (value,) = exact([node], {}, 200)
-    if isinstance(value, bool):
-        return None
-    nearest = float(value)
-    return nearest if math.isfinite(nearest) else None
+    return None if isinstance(value, bool) else float(value)
 
 
 def constant_name(node: Expr, taken: Collection[str]) -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from symgrad.accuracy.evaluate import FLOAT32, Environment, Table
+from symgrad.accuracy.evaluate import FLOAT32, Environment
+from symgrad.accuracy.truth import Table
 from symgrad.differentiate.modes import is_tensor_op, partials
 from symgrad.ir.expr import Expr
 from symgrad.ir.traversal import topological

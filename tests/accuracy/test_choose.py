@@ -15,11 +15,13 @@ from random_expressions import ALPHA, TENSORS, X, Y, expressions
 
 from symgrad.accuracy.candidates import Candidate, Choice, Effort
 from symgrad.accuracy.choose import choose, directed, recognise
-from symgrad.accuracy.evaluate import FLOAT32, FLOAT64, Check, Environment, Format, Table
+from symgrad.accuracy.equality import Check
+from symgrad.accuracy.evaluate import FLOAT32, FLOAT64, Environment, Format
 from symgrad.accuracy.machine import machine_form
 from symgrad.accuracy.measure import PRECISIONS, Judge, Score
 from symgrad.accuracy.sampling import ALL_REALS, sample_points
 from symgrad.accuracy.simulate import Simulation
+from symgrad.accuracy.truth import Table
 from symgrad.compiler.workbench import Workbench
 from symgrad.ir import expr as ex
 from symgrad.ir.expr import Expr, make

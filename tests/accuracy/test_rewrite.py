@@ -8,7 +8,8 @@ from hypothesis import HealthCheck, assume, given, settings
 from random_expressions import POINT, TENSORS, X, Y, Z, expressions, well_conditioned
 
 from symgrad.accuracy import choose as stabilise
-from symgrad.accuracy.evaluate import FLOAT32, FLOAT64, Check, exact
+from symgrad.accuracy.equality import Check
+from symgrad.accuracy.evaluate import FLOAT32, FLOAT64, exact
 from symgrad.accuracy.measure import Judge
 from symgrad.accuracy.rewrite import Rewriter, Step, by_operation, replace, rewrite, single_steps
 from symgrad.accuracy.sampling import ALL_REALS, sample_points

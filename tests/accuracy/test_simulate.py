@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import mpmath as mp
@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from random_expressions import ALPHA, POINT, TENSORS, X, Y, Z, expressions, well_conditioned
 from torch.nn import functional
 
-from symgrad.accuracy.evaluate import FLOAT32, FLOAT64, Exact, Format
+from symgrad.accuracy.evaluate import FLOAT32, FLOAT64, Environment, Exact, Format
 from symgrad.accuracy.machine import machine_form
-from symgrad.accuracy.simulate import Simulation, simulate
+from symgrad.accuracy.simulate import Simulation
 from symgrad.ir import expr as ex
 from symgrad.ir.expr import COMPARISONS, Expr, make, num, symbol
 from symgrad.ir.traversal import topological
@@ -25,6 +25,13 @@ from symgrad.ops.functions import BY_AUTOGRAD, FUNCTIONS, Function
 from symgrad.targets.torch.runtime import _special
 
 torch.set_num_threads(1)
+
+
+def simulate(roots: Sequence[Expr], environment: Environment, target: Format) -> list[Any]:
+    """The roots at one point, every operation rounded to `target`."""
+    simulation = Simulation([environment], target)
+    return [simulation(root)[0] for root in roots]
+
 
 SECOND = list(BY_AUTOGRAD.values())  # other spellings of the same functions
 ROWS = [row for row in FUNCTIONS.values() if row.meaning is not None and row not in SECOND]

@@ -9,7 +9,7 @@ from symgrad.analysis.borders import bordered, inside_borders
 from symgrad.ir import expr as ex
 from symgrad.ir.expr import Expr, make, symbol
 from symgrad.ir.traversal import topological
-from symgrad.ops.tensors.joins import pad
+from symgrad.ops.tensors.moves import pad
 
 X = symbol("x", "tensor", ("N",))
 C = symbol("c", "float")

@@ -81,6 +81,14 @@ def test_undeclared_shapes_broadcast_from_the_right() -> None:
     assert aligned(x * b) is x * b
 
 
+def test_a_value_that_is_aligned_by_name_and_spelled_anew_has_the_shape_it_is_aligned_to() -> None:
+    """Constants of what binomial is made of are brought together as operands are aligned: another spelling."""
+    text = "{op: f, tensors: {x: {shape: [B, N]}}, outputs: {y: 'diagonal(binomial(x, 0.5) @ x.mT) * x'}}"
+    (found,) = parse_formulas(parse_spec(text)).outputs.values()
+    assert str(extent(found)) == "[B, N]"
+    assert found.op != "expand"
+
+
 SPEC = """op: shifted
 tensors:
   x: {shape: [N, features]}

@@ -15,10 +15,9 @@ from symgrad.ir.traversal import substitute
 from symgrad.ops.functions import BY_AUTOGRAD, FUNCTIONS
 from symgrad.parse import parse_expression
 from symgrad.plan.composite import _with_activations, backward_cost, composite_saves
-from symgrad.plan.saving import saved_by_composite
 from symgrad.targets.torch.printer import Printer
 from symgrad.targets.torch.runtime import _special
-from tests.plan.test_saving import stored
+from tests.plan.test_saving import saved_by_composite, stored
 
 
 @pytest.mark.parametrize("name", TABLE)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import chain, combinations
 from pathlib import Path
 
@@ -24,7 +24,8 @@ from symgrad.ir.expr import Expr, make, symbol
 from symgrad.ir.traversal import topological
 from symgrad.ops.tensors import TENSOR_OPS
 from symgrad.parse import parse_formulas
-from symgrad.plan.saving import Plan, Saved, minimum_cut, plan, rank, readable, remaining_cost, saved_by_composite
+from symgrad.plan.composite import composite_bytes
+from symgrad.plan.saving import Plan, Saved, minimum_cut, plan, rank, readable, remaining_cost
 from symgrad.spec import load_spec
 
 G = symbol("grad_y", "cotangent")
@@ -67,6 +68,12 @@ def data(gradients: Sequence[Expr], saved: frozenset[Expr] = frozenset()) -> set
             seen.add(node)
             pending += [] if node in saved else read(node)
     return seen
+
+
+def saved_by_composite(formulas: Iterable[Expr], fixed: frozenset[Expr] = frozenset()) -> float:
+    """Bytes an element that the composite is said to keep for the formulas, in float32."""
+    formulas = list(formulas)
+    return composite_bytes(formulas, fixed, Sizes.of(formulas))[0]
 
 
 def is_mask(node: Expr) -> bool:

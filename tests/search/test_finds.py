@@ -55,6 +55,8 @@ FINDS = {
         next(_SEEDS), "whole", "chunk(cat([x * x, acosh(w)], dim=-1), 2, dim=-1)[0] * w"
     ),
     "a second derivative that is 0 at a pole": Drawn(8000, "pointwise", "asec(where(v > 0, w, x))"),
+    "nothing times the logarithm of nothing": Drawn(next(_SEEDS), "pointwise", "xlogy(x, w) - xlog1py(x, w)"),
+    "shares of a sum that was rounded": Drawn(next(_SEEDS), "rows", "logcumsumexp(sinh(square(w)), dim=-1)"),
 }
 _DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
 

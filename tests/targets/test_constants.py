@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from symgrad.ir import expr as ex
 from symgrad.ir.expr import make
+from symgrad.ir.truth import compare
 from symgrad.targets.constants import constant_name, constant_value, rational
 
 
@@ -43,7 +44,9 @@ def test_a_constant_is_named_by_its_formula_and_never_twice_alike() -> None:
     )
 
 
-def test_what_is_beyond_every_float_has_no_value() -> None:
-    assert constant_value(make("exp", ex.num(1000))) is None
-    assert constant_value(ex.OO) is None
+def test_a_constant_beyond_every_float_is_infinite_as_it_is_at_a_pole() -> None:
+    assert constant_value(make("exp", ex.num(1000))) == math.inf
+    assert constant_value(make("log", ex.ZERO)) == -math.inf
+    assert math.isnan(constant_value(make("log", ex.num(-1))) or 0)
+    assert constant_value(compare("gt", ex.PI, 3)) is None
     assert constant_value(ex.PI) == math.pi

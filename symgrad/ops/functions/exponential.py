@@ -7,7 +7,7 @@ from fractions import Fraction
 
 from symgrad.ir import expr as ex
 from symgrad.ir.expr import ONE, Expr, make
-from symgrad.ir.truth import compare, where
+from symgrad.ir.truth import compare, logical, where
 from symgrad.ops.functions import real
 from symgrad.ops.functions.row import Function
 
@@ -22,6 +22,16 @@ def _softplus(x: Expr, beta: Expr = ONE, threshold: Expr | None = None) -> Expr:
 
 def _log(x: Expr, base: Expr | None = None) -> Expr:
     return make("log", x) if base is None else make("log", x) / make("log", base)
+
+
+def _slope_of_factor(x: Expr, y: Expr, log: Expr) -> Expr:
+    """The slope of x * log(y) in x; by torch's convention it is 0 where x is 0 and y has no logarithm.
+
+    Not where y depends on what x does: beside the slope in y the convention would make a finite one of a pole.
+    """
+    if x.symbols & y.symbols:
+        return log
+    return where(logical("and", compare("eq", x, 0), compare("le", y, 0)), 0, log)
 
 
 ROWS = (
@@ -166,7 +176,7 @@ ROWS = (
         ("x", "y"),
         torch="torch.xlogy({0}, {1})",
         python="(({0}) * math.log({1}) if ({0}) else 0.0)",
-        partials=lambda x, y: (make("log", y), x / y),
+        partials=lambda x, y: (_slope_of_factor(x, y, make("log", y)), x / y),
         meaning=real.xlogy,
         cost=7.0,
         domain=(0, math.inf),
@@ -180,7 +190,7 @@ ROWS = (
         ("x", "y"),
         torch="torch.special.xlog1py({0}, {1})",
         python="(({0}) * math.log1p({1}) if ({0}) else 0.0)",
-        partials=lambda x, y: (make("log1p", y), x / (1 + y)),
+        partials=lambda x, y: (_slope_of_factor(x, 1 + y, make("log1p", y)), x / (1 + y)),
         meaning=real.xlog1py,
         cost=7.0,
         domain=(-1, math.inf),

@@ -8,13 +8,10 @@ from typing import Any
 from symgrad.ir.expr import Expr, make
 from symgrad.ops.tensors.extent import along, reduced
 from symgrad.ops.tensors.indexing import put, take
-from symgrad.ops.tensors.reductions import KEEPDIM, Tangents, total
-from symgrad.ops.tensors.row import Attribute, TensorOp
+from symgrad.ops.tensors.reductions import total
+from symgrad.ops.tensors.row import DIM, KEEPDIM, LAST, Attribute, Tangents, TensorOp, same_of_tangent
 from symgrad.ops.tensors.shaping import drop, restore
 from symgrad.spec.interval import Interval
-
-DIM = Attribute("dim", "dim", required=True)
-LAST = Attribute("dim", "dim", -1)
 
 
 # ------------------------------------------------------------------------------------------------ softmax
@@ -113,7 +110,7 @@ ROWS = (
         attributes=(DIM,),
         torch="{0}.cumsum({attributes})",
         vjp=lambda node, g: (make("cumsum_back", g, dim=node["dim"]),),
-        jvp=lambda node, t: None if t[0] is None else make("cumsum", t[0], dim=node["dim"]),
+        jvp=same_of_tangent,
         extent=along,
         linear=True,
         shape_of=0,
@@ -132,7 +129,7 @@ INTERNAL = (
         "cumsum_back",
         attributes=(DIM,),
         vjp=lambda node, g: (make("cumsum", g, dim=node["dim"]),),
-        jvp=lambda node, t: None if t[0] is None else make("cumsum_back", t[0], dim=node["dim"]),
+        jvp=same_of_tangent,
         extent=along,
         linear=True,
         shape_of=0,

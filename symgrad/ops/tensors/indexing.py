@@ -13,17 +13,8 @@ from symgrad.ir.expr import ONE, ZERO, Expr, make
 from symgrad.ir.truth import compare, where
 from symgrad.ops.tensors import sizes
 from symgrad.ops.tensors.extent import Dim, Extent, ShapeConflict, extent, positions, same, unknown
-from symgrad.ops.tensors.reductions import Tangents
-from symgrad.ops.tensors.row import Attribute, TensorOp
+from symgrad.ops.tensors.row import DIM, FIRST, Tangents, TensorOp, same_of_tangent
 from symgrad.ops.tensors.shaping import unsqueeze
-
-DIM = Attribute("dim", "dim", required=True)
-FIRST = Attribute("dim", "dim", 0)
-
-
-def _again(node: Expr, t: Tangents) -> Expr | None:
-    """The tangent of what is linear in its first operand alone: the same of the tangent."""
-    return None if t[0] is None else make(node.op, t[0], *node.args[1:], **dict(node.attrs))
 
 
 def _size_along(of: int) -> Callable[[Expr], Dim | None]:
@@ -198,7 +189,7 @@ def one_hot(index: Expr, size: Expr) -> Expr:
 
 _PICKED: dict[str, Any] = {"integer": frozenset({1}), "places": _size_along(0)}
 _PICKS: dict[str, Any] = {"linear": True, "whole": True, "same": True, "exact": True, "saves": "p", **_PICKED}
-_ADDS: dict[str, Any] = {"jvp": _again, "linear": True, "integer": frozenset({1}), "whole": True, "cost": 3.0}
+_ADDS: dict[str, Any] = {"jvp": same_of_tangent, "linear": True, "integer": frozenset({1}), "whole": True, "cost": 3.0}
 
 ROWS = (
     TensorOp(
@@ -208,7 +199,7 @@ ROWS = (
         order=("input", "dim", "index"),
         torch="{0}.gather({dim}, {1})",
         vjp=_gather_vjp,
-        jvp=_again,
+        jvp=same_of_tangent,
         extent=_gathered,
         shape_of=1,
         **_PICKS,
@@ -283,7 +274,7 @@ INTERNAL = (
         attributes=(DIM,),
         torch="{0}.gather({dim}, {1})",
         vjp=lambda node, g: (put(g, node.args[1], node.args[0], node["dim"]), None),
-        jvp=_again,
+        jvp=same_of_tangent,
         shape_of=1,
         **_PICKS,
     ),
@@ -315,7 +306,7 @@ INTERNAL = (
         attributes=(DIM,),
         torch="rt.lookup({0}, {1}, {dim})",
         vjp=lambda node, g: (make("add_slices", g, node.args[1], node.args[0], dim=node["dim"]), None),
-        jvp=_again,
+        jvp=same_of_tangent,
         extent=_looked_up,
         **_PICKS,
     ),

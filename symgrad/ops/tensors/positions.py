@@ -7,8 +7,8 @@ from symgrad.ir.traversal import topological
 from symgrad.ir.truth import compare, where
 from symgrad.ops.tensors import sizes
 from symgrad.ops.tensors.extent import Extent, ShapeConflict, extent
-from symgrad.ops.tensors.reductions import Tangents, total
-from symgrad.ops.tensors.row import Attribute, TensorOp
+from symgrad.ops.tensors.reductions import total
+from symgrad.ops.tensors.row import Attribute, Tangents, TensorOp
 from symgrad.ops.tensors.shaping import unsqueeze
 
 

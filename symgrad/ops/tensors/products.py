@@ -13,10 +13,10 @@ from typing import Any
 from symgrad.ir.expr import Expr, add, make
 from symgrad.ops.tensors import sizes
 from symgrad.ops.tensors.extent import Dim, Extent, ShapeConflict, broadcast, extent, same, unknown
-from symgrad.ops.tensors.row import Attribute, TensorOp
-from symgrad.ops.tensors.shaping import matrix_transpose, squeeze, sum_to, unsqueeze
+from symgrad.ops.tensors.row import Attribute, Tangents, TensorOp
+from symgrad.ops.tensors.shaping import squeeze, sum_to, unsqueeze
+from symgrad.ops.tensors.transposes import matrix_transpose
 
-Tangents = tuple["Expr | None", ...]
 Make = Callable[..., Expr]
 
 

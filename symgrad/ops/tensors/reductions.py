@@ -10,27 +10,20 @@ from typing import Any
 from symgrad.ir.expr import ONE, ZERO, Expr, make, num, power, symbol
 from symgrad.ir.truth import compare, where
 from symgrad.ops.tensors.extent import extent, reduced, same
-from symgrad.ops.tensors.row import TENSOR_OPS, Attribute, Ref, TensorOp
+from symgrad.ops.tensors.row import KEEPDIM, TENSOR_OPS, Attribute, Ref, Tangents, TensorOp, same_of_tangent
 from symgrad.ops.tensors.shapes import covers, shape_sources
 from symgrad.ops.tensors.shaping import count, expand, restore, unsqueeze
 from symgrad.spec.interval import Interval
 
 _EPS = num(Fraction(1, 10**8))
-KEEPDIM = Attribute("keepdim", "bool", False)
 DIMS = (Attribute("dim", "dims"), KEEPDIM)
 
-Tangents = tuple["Expr | None", ...]
 Slope = Callable[[Expr], Expr]
 
 
 def total(value: Expr, dim: Any, keepdim: Any) -> Expr:
     """The sum over dimensions."""
     return make("sum", value, dim=dim, keepdim=keepdim)
-
-
-def _same_reduction(node: Expr, t: Tangents) -> Expr | None:
-    """The tangent of a linear reduction: the same reduction of the operand's."""
-    return None if t[0] is None else make(node.op, t[0], **dict(node.attrs))
 
 
 def _weighted(slope: Slope) -> dict[str, Any]:
@@ -170,7 +163,7 @@ ROWS = (
         attributes=DIMS,
         torch="{0}.sum({attributes})",
         vjp=lambda node, g: (expand(restore(g, node), node.args[0]),),
-        jvp=_same_reduction,
+        jvp=same_of_tangent,
         extent=reduced,
         linear=True,
     ),
@@ -180,7 +173,7 @@ ROWS = (
         attributes=DIMS,
         torch="{0}.mean({attributes})",
         vjp=lambda node, g: (expand(restore(g, node) / count(node), node.args[0]),),
-        jvp=_same_reduction,
+        jvp=same_of_tangent,
         extent=reduced,
         floats=True,
         linear=True,

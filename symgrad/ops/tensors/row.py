@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from symgrad.ops.tensors.extent import Dim, Extent
 
 
+Tangents = tuple["Expr | None", ...]
+"""Of the operands of a node; None where one is zero."""
+
+
 @dataclass(frozen=True)
 class Ref:
     """A hyperparameter used as an attribute, for example `dim`."""
@@ -43,6 +47,13 @@ class Attribute:
     least: int | None = None
     items: int | None = None
     fixed: bool = False
+
+
+# Attributes that many rows have: one dimension that must be given, that is the first, or the last, unless it is given.
+DIM = Attribute("dim", "dim", required=True)
+FIRST = Attribute("dim", "dim", 0)
+LAST = Attribute("dim", "dim", -1)
+KEEPDIM = Attribute("keepdim", "bool", False)
 
 
 @dataclass(frozen=True)
@@ -92,7 +103,7 @@ class TensorOp:
     order: tuple[str, ...] = ()
     torch: str = ""
     vjp: Callable[[Expr, Expr], tuple[Expr | None, ...]] | None = None
-    jvp: Callable[[Expr, tuple[Expr | None, ...]], Expr | None] | None = None
+    jvp: Callable[[Expr, Tangents], Expr | None] | None = None
     extent: Callable[[Expr, tuple[Extent, ...]], Extent] | None = None
     fields: tuple[tuple[str, str], ...] = ()
     optional: int = 0
@@ -125,6 +136,11 @@ class TensorOp:
 
 TENSOR_OPS: dict[str, TensorOp] = {}
 """All rows by name; filled by the package."""
+
+
+def same_of_tangent(node: Expr, t: Tangents) -> Expr | None:
+    """The tangent of what is linear in its first operand alone: the same operation on the tangent of that."""
+    return None if t[0] is None else make(node.op, t[0], *node.args[1:], **dict(node.attrs))
 
 
 def opened(root: Expr, words: Container[str]) -> Expr:

@@ -6,14 +6,13 @@ the transposed of the other. What is multiplied is never divided again, so that 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from symgrad.ir.expr import Expr, make
 from symgrad.ops.tensors.extent import along
-from symgrad.ops.tensors.reductions import Tangents
-from symgrad.ops.tensors.row import Attribute, TensorOp
+from symgrad.ops.tensors.row import DIM, Attribute, Tangents, TensorOp
 
-_DIM = Attribute("dim", "dim", required=True)
 _STEP = Attribute("step", "int", required=True)
 
 
@@ -33,7 +32,7 @@ def _shifted(x: Expr, node: Expr, step: int = 1) -> Expr:
 # ------------------------------------------------------------------------------------------------ products
 def _before(node: Expr) -> Expr:
     """The product of all elements before each one, 1 for the first."""
-    return make("shifted_from_one", node, dim=node["dim"])
+    return make("shifted_from", node, dim=node["dim"], start=1)
 
 
 def _cumprod_vjp(node: Expr, g: Expr) -> tuple[Expr]:
@@ -51,8 +50,8 @@ def _kept(node: Expr) -> Expr:
 
 
 def _added(node: Expr) -> Expr:
-    """The share of each term in the sum up to itself."""
-    return make("exp", node.args[0] - node)
+    """The share of each term in the sum up to itself, of the sum before it: what was rounded there leaves a share."""
+    return make("sigmoid", node.args[0] - make("shifted_from", node, dim=node["dim"], start=-math.inf))
 
 
 def _logcumsumexp_vjp(node: Expr, g: Expr) -> tuple[Expr]:
@@ -99,7 +98,7 @@ ROWS = (
         "cumprod",
         whole=True,
         rounds_inside=True,
-        attributes=(_DIM,),
+        attributes=(DIM,),
         torch="{0}.cumprod({attributes})",
         vjp=_cumprod_vjp,
         jvp=_cumprod_jvp,
@@ -111,7 +110,7 @@ ROWS = (
     TensorOp(
         "logcumsumexp",
         rounds_inside=True,
-        attributes=(_DIM,),
+        attributes=(DIM,),
         torch="{0}.logcumsumexp({attributes})",
         vjp=_logcumsumexp_vjp,
         jvp=_logcumsumexp_jvp,
@@ -127,7 +126,7 @@ INTERNAL = (
     TensorOp(
         "scan",
         operands=("decay", "input"),
-        attributes=(_DIM,),
+        attributes=(DIM,),
         torch="rt.scan({0}, {1}, {dim})",
         vjp=_vjp_of_scan,
         jvp=_jvp_of_scan,
@@ -138,7 +137,7 @@ INTERNAL = (
     TensorOp(
         "scan_back",
         operands=("decay", "input"),
-        attributes=(_DIM,),
+        attributes=(DIM,),
         torch="rt.scan_back({0}, {1}, {dim})",
         vjp=_vjp_of_scan_back,
         jvp=_jvp_of_scan_back,
@@ -148,7 +147,7 @@ INTERNAL = (
     ),
     TensorOp(
         "shifted",
-        attributes=(_DIM, _STEP),
+        attributes=(DIM, _STEP),
         torch="rt.shift({0}, {dim}, {step})",
         vjp=lambda node, g: (_shift_of(-1)(node, g),),
         jvp=_moved,
@@ -157,9 +156,9 @@ INTERNAL = (
         exact=True,
     ),
     TensorOp(
-        "shifted_from_one",
-        attributes=(_DIM,),
-        torch="rt.shift({0}, {dim}, 1, 1)",
+        "shifted_from",
+        attributes=(DIM, Attribute("start", "order", required=True)),
+        torch="rt.shift({0}, {dim}, 1, {start})",
         vjp=lambda node, g: (_shift_of(-1)(node, g),),
         jvp=_moved,
         shape_of=0,

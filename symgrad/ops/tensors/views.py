@@ -7,18 +7,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from symgrad.ir.expr import Expr, make, num
+from symgrad.ir.expr import Expr, make
 from symgrad.ops.tensors import sizes
 from symgrad.ops.tensors.extent import Dim, Extent, ShapeConflict, extent, positions, unknown
-from symgrad.ops.tensors.joins import place_of
-from symgrad.ops.tensors.reductions import Tangents
-from symgrad.ops.tensors.row import Attribute, Ref, TensorOp
-
-REST = num(-1)
-
-
-def _again(node: Expr, t: Tangents) -> Expr | None:
-    return None if t[0] is None else make(node.op, t[0], *node.args[1:], **dict(node.attrs))
+from symgrad.ops.tensors.row import Attribute, Ref, TensorOp, same_of_tangent
+from symgrad.ops.tensors.slices import place_of
 
 
 def back(g: Expr, like: Expr) -> Expr:
@@ -141,7 +134,7 @@ def _unflattened(node: Expr, operands: tuple[Extent, ...]) -> Extent:
 
 
 _VIEW: dict[str, Any] = {
-    "jvp": _again, "linear": True, "cost": 0.0, "whole": True, "same": True, "view": True,
+    "jvp": same_of_tangent, "linear": True, "cost": 0.0, "whole": True, "same": True, "view": True,
 }  # fmt: skip
 _BACK: dict[str, Any] = {"vjp": lambda node, g: (back(g, node.args[0]), *(None for _ in node.args[1:]))}
 _SHAPE = frozenset(range(1, 17))

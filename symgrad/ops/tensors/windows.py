@@ -9,8 +9,7 @@ from symgrad.ir.expr import Expr, make
 from symgrad.ops.tensors import sizes
 from symgrad.ops.tensors.extent import Dim, Extent, ShapeConflict, unknown
 from symgrad.ops.tensors.products import trilinear
-from symgrad.ops.tensors.reductions import Tangents
-from symgrad.ops.tensors.row import Attribute, Ref, TensorOp
+from symgrad.ops.tensors.row import Attribute, Ref, Tangents, TensorOp, same_of_tangent
 from symgrad.ops.tensors.shaping import unsqueeze
 from symgrad.ops.tensors.views import back
 
@@ -137,17 +136,19 @@ def _window(node: Expr, k: int) -> tuple[int, int, int]:
 def _average(dims: int) -> tuple[TensorOp, TensorOp]:
     """The mean of each window, and its transposed, which spreads each element over its window."""
     name = f"avg_pool{dims}d"
-    common: dict[str, Any] = {"attributes": _pool_attributes(dims), "linear": True, "cost": 4.0, "floats": True}
-
-    def jvp(node: Expr, t: Tangents) -> Expr | None:
-        return None if t[0] is None else make(node.op, t[0], *node.args[1:], **dict(node.attrs))
+    common: dict[str, Any] = {
+        "attributes": _pool_attributes(dims),
+        "jvp": same_of_tangent,
+        "linear": True,
+        "cost": 4.0,
+        "floats": True,
+    }
 
     return (
         TensorOp(
             name,
             torch=f"F.{name}({{0}}, {{attributes}})",
             vjp=lambda node, g: (make(f"{name}_back", g, node.args[0], **dict(node.attrs)),),
-            jvp=jvp,
             extent=partial(_pooled, dims),
             **common,
         ),
@@ -156,7 +157,6 @@ def _average(dims: int) -> tuple[TensorOp, TensorOp]:
             operands=("input", "like"),
             torch=f"rt.avg_pool_back({{0}}, {{shape1}}, {{kernel_size}}, {{stride}}, {{padding}}, {dims})",
             vjp=lambda node, g: (make(name, g, **dict(node.attrs)), None),
-            jvp=jvp,
             shape_of=1,
             shape_only=frozenset({1}),
             **common,

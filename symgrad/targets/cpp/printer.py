@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import ClassVar
@@ -13,7 +14,7 @@ from symgrad.lower.code import Code, all_of, any_of, binary, code, constant, joi
 from symgrad.targets.constants import constant_name, constant_value
 from symgrad.targets.cpp.spellings import SPELLINGS
 from symgrad.targets.exactness import is_decimal
-from symgrad.targets.fused.writing import PassPrinter
+from symgrad.targets.fused.writing import POWERS, PassPrinter
 
 __all__ = ["CppPrinter"]
 
@@ -58,8 +59,8 @@ class CppPrinter(PassPrinter):
     def _power(self, node: Expr) -> Code:
         base, exponent = node.args
         n = exponent.number
-        if n in _POWERS:
-            return code(f"{_POWERS[n]}({{0}})", self.lanes(base))
+        if n in POWERS:
+            return code(f"{POWERS[n]}({{0}})", self.lanes(base))
         found = self.lanes(base, node.args)
         return code("pow({0}, {1})", found, self(exponent) if exponent.is_static else self.lanes(exponent))
 
@@ -99,7 +100,7 @@ class CppPrinter(PassPrinter):
         if node.number is not None:
             return _literal(node.number)
         value = constant_value(node)
-        if value is None:
+        if value is None or not math.isfinite(value):
             return self._number(node)
         if value < 0:
             return minus(self(-node))
@@ -111,14 +112,8 @@ class CppPrinter(PassPrinter):
         return name(self.constants[node])
 
 
-_POWERS = {
-    Fraction(2): "square",
-    Fraction(3): "cube",
-    Fraction(1, 2): "sqrt",
-    Fraction(-1, 2): "rsqrt",
-    Fraction(3, 2): "sqrt_cubed",
-}
 _INTEGERS = 2**31
+_EXACT = 2**53  # whole numbers below it are doubles; those from 2**64 on are no integers of C++
 
 
 def _literal(value: Fraction) -> Code:
@@ -127,6 +122,7 @@ def _literal(value: Fraction) -> Code:
         return minus(_literal(-value))
     if value.denominator == 1 and value < _INTEGERS:
         return constant(int(value))
-    if Fraction(repr(float(value))) == value or float(value) == value or is_decimal(value.denominator):
+    simple = Fraction(repr(float(value))) == value or float(value) == value or is_decimal(value.denominator)
+    if simple or max(value.numerator, value.denominator) > _EXACT:
         return constant(float(value))
     return binary("/", constant(float(value.numerator)), constant(value.denominator))

@@ -66,7 +66,7 @@ JAX = Spelling(
         "scan": "rt.scan({0}, {1}, {axis})",
         "scan_back": "rt.scan_back({0}, {1}, {axis})",
         "shifted": "rt.shift({0}, {axis}, {step})",
-        "shifted_from_one": "rt.shift({0}, {axis}, 1, 1)",
+        "shifted_from": "rt.shift({0}, {axis}, 1, {start})",
         "cumsum_back": "rt.cumsum_back({0}, {attributes})",
         "others": "rt.others({0}, {attributes})",
         "others_slope": "rt.others_slope({0}, {1}, {attributes})",

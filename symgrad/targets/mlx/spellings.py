@@ -53,7 +53,7 @@ MLX = Spelling(
         "scan": "rt.scan({0}, {1}, {axis})",
         "scan_back": "rt.scan_back({0}, {1}, {axis})",
         "shifted": "rt.shift({0}, {axis}, {step})",
-        "shifted_from_one": "rt.shift({0}, {axis}, 1, 1)",
+        "shifted_from": "rt.shift({0}, {axis}, 1, {start})",
         "cumsum_back": "mx.cumsum({0}, {attributes}, reverse=True)",
         "others": "rt.others({0}, {attributes})",
         "others_slope": "rt.others_slope({0}, {1}, {attributes})",

@@ -7,7 +7,6 @@ import pytest
 
 from symgrad.accuracy.evaluate import FLOAT32, exact
 from symgrad.accuracy.machine import machine_form
-from symgrad.accuracy.simulate import simulate
 from symgrad.compiler.compile import compile_operation
 from symgrad.ir import expr as ex
 from symgrad.ir import truth
@@ -18,6 +17,7 @@ from symgrad.spec import parse_spec
 from symgrad.targets.fused.forms import rational_forms, with_equal_arguments, with_reciprocals
 from symgrad.targets.fused.kernels import _Passes
 from symgrad.targets.torch.layout import Layout
+from tests.accuracy.test_simulate import simulate
 
 X, Y = symbol("x"), symbol("y")
 SOFT = make("softplus", X)

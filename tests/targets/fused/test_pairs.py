@@ -6,8 +6,9 @@ import pytest
 
 from symgrad.ir import expr as ex
 from symgrad.ir.expr import make, symbol
-from symgrad.ops.tensors.joins import chunks, slice_of, stack
+from symgrad.ops.tensors.joins import stack
 from symgrad.ops.tensors.shaping import squeeze, unsqueeze
+from symgrad.ops.tensors.slices import chunks, slice_of
 from symgrad.targets.fused.model import Part
 from symgrad.targets.fused.pairs import Pairs, parts_of
 from symgrad.targets.fused.terms import Unsupported

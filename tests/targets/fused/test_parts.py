@@ -6,9 +6,10 @@ import pytest
 
 from symgrad.ir import expr as ex
 from symgrad.ir.expr import make, symbol
-from symgrad.ops.tensors.joins import cat, chunks, rejoined, slice_of
+from symgrad.ops.tensors.joins import cat, rejoined
 from symgrad.ops.tensors.shaping import expand, sum_to, unsqueeze
 from symgrad.ops.tensors.sizes import divided
+from symgrad.ops.tensors.slices import chunks, slice_of
 from symgrad.targets.fused.model import Part
 from symgrad.targets.fused.parts import Grid, Parts, grid
 from symgrad.targets.fused.terms import Unsupported

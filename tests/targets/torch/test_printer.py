@@ -180,6 +180,11 @@ def test_a_choice_between_numbers_is_a_tensor(condition: Expr) -> None:
         assert value_of(root) == float(exact([root], POINT, 100)[0])
 
 
+@pytest.mark.parametrize("pole", [make("log", ex.ZERO), make("log1p", -ex.ONE), make("atanh", ex.ONE)])
+def test_a_constant_at_a_pole_is_infinite_as_it_is_of_a_tensor(pole: Expr) -> None:
+    assert value_of(X * pole) == float(exact([pole], {}, 100)[0])
+
+
 def test_the_argument_of_heaviside_is_detached_as_a_whole() -> None:
     root = make("heaviside", X - ALPHA, ex.ONE)
     assert value_of(root) == float(exact([root], POINT, 100)[0])
