@@ -18,15 +18,19 @@ import torch
 from benchmarks.search.made import Made
 from symgrad.targets.torch.runtime import _kernels
 
-__all__ = ["compile_together"]
+__all__ = ["cheap", "compile_together"]
 
-_CHEAP = ("-O1", "-fexpensive-optimizations")  # the latter contracts multiplications and additions
+
+def cheap(flags: Sequence[str]) -> tuple[str, ...]:
+    """The flags of users with optimisation kept short."""
+    own = (flag for flag in flags if flag != "-O2")
+    return *own, "-O1", "-fexpensive-optimizations"  # the latter contracts multiplications and additions
 
 
 def compile_together(drafts: Sequence[Made], dtype: torch.dtype, *, narrow: bool) -> None:
     """Let the passes of drafts run in C++ for a dtype. Raises RuntimeError where that does not compile."""
-    flags = [f for f in _kernels._FLAGS if f != "-O2"]
-    flags += [*_CHEAP, "-fopenmp", f"-DSTORAGE={_kernels._STORAGE[dtype]}", *(["-mno-avx512f"] if narrow else [])]
+    flags = [*cheap(_kernels._FLAGS), "-fopenmp", f"-DSTORAGE={_kernels._STORAGE[dtype]}"]
+    flags += ["-mno-avx512f"] if narrow else []
     with TemporaryDirectory() as name:
         folder = Path(name)
         shared = drafts[0].passes.shared

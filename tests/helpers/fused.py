@@ -14,6 +14,7 @@ import pytest
 import torch
 from once import once, prepare
 
+from benchmarks.search.compiled import cheap
 from symgrad.files import render, spec_hash
 from symgrad.importing import import_generated
 from symgrad.pipeline import Compiled, compile_spec
@@ -52,10 +53,14 @@ def all_written(texts: Sequence[str], folder: Path) -> dict[str, ModuleType]:
 
 
 def imported(path: Path) -> ModuleType:
-    """A generated module, imported anew, with one library for all sizes, to save the time of another one."""
+    """A generated module, imported anew, with what saves time: one library for all sizes, and less optimisation.
+
+    As users have them libraries are compiled by the checks of generated tests.
+    """
     module = import_generated(path)
     if hasattr(module, "_kernels"):
         module._kernels.narrow = 0
+        module.rtk._FLAGS = cheap(module.rtk._FLAGS)
     return module
 
 
