@@ -40,6 +40,7 @@ _ROUGH, _ROUGHLY = {"lgamma", "digamma", "polygamma"}, 1e-9
 _COTANGENT, _SECOND_COTANGENT, _TANGENT = (0.5, 1.5), (1.25, 0.25), (0.75, 1.25)  # first and last
 _BITS = 1000
 _UNDERFLOW = 32  # smallest numbers that a result may be off by: what overflows below a fraction line is bounded
+_PROMISED = 1e18  # inputs without a domain up to which results are finite where they can be
 _ROUNDED = 4  # times what rounding moves results by is no fault
 _MOST_ASKED = 4  # points at which the truth is asked for
 
@@ -328,7 +329,7 @@ class _Compared:
         if name in self.eager:
             allowed = allowed + 8 * (self.eager[name].double() - true).abs().nan_to_num(float("inf"), float("inf"))
         if self.case.apart:
-            known = self._finite_inputs(true)
+            known = self._promised_inputs(true)
             held &= known
             held &= self.true["y"].isfinite()
             if name.startswith("second") or name == "tangent":  # nothing is promised where an input is extreme
@@ -368,9 +369,13 @@ class _Compared:
         sizes = [t.double().abs() for t in torch.broadcast_tensors(*self.case.tensors)]
         return torch.stack([(t == 0) | ((t > 1e-3) & (t < 1e3)) for t in sizes]).all(0).expand(like.shape)
 
-    def _finite_inputs(self, like: Tensor) -> Tensor:
-        every = torch.stack([t.isfinite() for t in torch.broadcast_tensors(*self.case.tensors)]).all(0)
-        return every.expand(like.shape)
+    def _promised_inputs(self, like: Tensor) -> Tensor:
+        """Where inputs are finite, and at most 1e18 where no domain is declared: beyond, no overflow is guarded."""
+        domains = {t.name: t.domain for t in self.made.drawn.spec.tensors}
+        limits = [_PROMISED if domains[name] is None else math.inf for name in self.made.tensors]
+        sizes = [t.double().abs() for t in torch.broadcast_tensors(*self.case.tensors)]
+        every = [t.isfinite() & (t <= limit) for t, limit in zip(sizes, limits, strict=True)]
+        return torch.stack(every).all(0).expand(like.shape)
 
     def _is_true(self, name: str, got: Tensor, where: Tensor) -> bool:
         """Whether results at points are right by arithmetic of many digits, or what is tended to there."""

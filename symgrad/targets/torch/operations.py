@@ -17,6 +17,7 @@ from symgrad.ops.tensors import TENSOR_OPS, Ref, is_number
 from symgrad.ops.tensors.extent import Dim, Extent
 from symgrad.ops.tensors.shapes import extent, shape_sources
 from symgrad.ops.tensors.sizes import terms
+from symgrad.targets.torch.dtypes import lender
 
 if TYPE_CHECKING:
     from symgrad.targets.torch.printer import Printer
@@ -214,14 +215,18 @@ def _expand(printer: Printer, node: Expr) -> Code:
     shape = print_shape(printer, like)
     if not is_number(value):
         return code("{0}.expand({1})", printer(value), shape)
-    # A number has no dtype and no device: it takes those of a tensor that is there.
-    lender = _lender(printer, like)
-    if lender is not None and value.is_boolean:  # jit.trace knows no tensor filled with True
+    # A number has no dtype and no device: it takes those of a tensor that is there, else of one that was.
+    there = _lender(printer, like)
+    if there is not None and value.is_boolean:  # jit.trace knows no tensor filled with True
         filling: Part = {TRUE: 1, FALSE: 0}[value] if value in (TRUE, FALSE) else code("int({0})", printer(value))
-        return code("{0}.new_full({1}, {2}, dtype=torch.bool)", printer(lender), shape, filling)
-    if lender is not None:
-        return code("{0}.new_full({1}, {2})", printer(lender), shape, printer(value))
-    return code("torch.full({0}, {1})", shape, printer(value))
+        return code("{0}.new_full({1}, {2}, dtype=torch.bool)", printer(there), shape, filling)
+    if there is not None:
+        return code("{0}.new_full({1}, {2})", printer(there), shape, printer(value))
+    kept = lender([s for s in printer.dtypes if s in like.tensors] or printer.dtypes)
+    if kept is None:
+        return code("torch.full({0}, {1})", shape, printer(value))
+    dtype = code("torch.bool") if value.is_boolean else printer.dtypes[kept]
+    return code("torch.full({0}, {1}, dtype={2}, device=rt.device(ctx))", shape, printer(value), dtype)
 
 
 def _lender(printer: Printer, like: Expr) -> Expr | None:
@@ -403,11 +408,11 @@ def _size_along(of: Extent, dim: int) -> Dim | None:
 
 def _device(printer: Printer, like: Expr) -> Code:
     """The device of a tensor that is at hand."""
-    lender = _lender(printer, like)
-    if lender is None:  # backward may have kept labels alone
+    there = _lender(printer, like)
+    if there is None:  # backward may have kept labels alone
         tensors = (n for n in printer.names if n.op == "sym" and not n.is_static)
-        lender = min(tensors, key=lambda n: (n.is_differential, n.name))
-    return code("{0}.device", printer(lender))
+        there = min(tensors, key=lambda n: (n.is_differential, n.name))
+    return code("{0}.device", printer(there))
 
 
 # ------------------------------------------------------------------------------------------------ products

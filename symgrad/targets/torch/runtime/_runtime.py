@@ -414,6 +414,14 @@ def dtype(ctx: Any, place: int) -> torch.dtype:
     return kind
 
 
+def device(ctx: Any) -> torch.device:
+    """Return the device of the outputs, where forward mode or several of them have it kept."""
+    if torch.compiler.is_compiling():
+        return next(t.device for t in ctx.saved_tensors[-ctx.inputs :] if t is not None)
+    found: torch.device = ctx.outputs[0][2]
+    return found
+
+
 def needs(ctx: Any) -> tuple[bool, ...]:
     """Tell which inputs need a derivative: in forward mode, any may."""
     found: tuple[bool, ...] = ctx.needs_input_grad
