@@ -416,9 +416,9 @@ def dtype(ctx: Any, place: int) -> torch.dtype:
 
 def device(ctx: Any) -> torch.device:
     """Return the device of the outputs, where forward mode or several of them have it kept."""
-    if torch.compiler.is_compiling():
-        return next(t.device for t in ctx.saved_tensors[-ctx.inputs :] if t is not None)
-    found: torch.device = ctx.outputs[0][2]
+    compiling = torch.compiler.is_compiling()
+    given = [t for t in ctx.saved_tensors[-ctx.inputs :] if t is not None] if compiling else []
+    found: torch.device = given[0].device if given else ctx.outputs[0][2]
     return found
 
 
