@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from symgrad.compiler.compile import compile_operation
+from symgrad.compiler.judges import Memory
 from symgrad.compiler.measured import Measured
-from symgrad.compiler.workbench import Memory
 from symgrad.errors import Mistake, SpecError
 from symgrad.explain.derivation import Derivation
 from symgrad.explain.derive import derivation

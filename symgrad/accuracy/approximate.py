@@ -374,7 +374,7 @@ def _may_separate(node: Expr, place: _Place) -> bool:
             depends[below] = found
     free: set[frozenset[Expr]] = set()
     bound: set[frozenset[Expr]] = set()
-    for term in node.args if node.op == "add" else (node,):
+    for term in node.terms:
         factors = term.args if term.op == "mul" and term not in leaves else (term,)
         if any(depends[f] == own | other for f in factors):
             return False
@@ -389,7 +389,7 @@ def _separated(inner: Expr) -> tuple[Expr, Expr | None]:
         return ONE, inner
     if inner.op == "add":
         inner = common_factor(inner) or inner
-    factors = inner.args if inner.op == "mul" else (inner,)
+    factors = inner.factors
     own = [f for f in factors if f.symbols == {V}]
     others = [f for f in factors if f.symbols != {V}]
     if not own or any(V in f.symbols for f in others):

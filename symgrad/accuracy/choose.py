@@ -15,12 +15,13 @@ from itertools import islice
 
 from symgrad.accuracy.approximate import Target, is_readable, near, readings
 from symgrad.accuracy.cancellation import cancelling, cancelling_terms, erring_places, intervals_where_it_errs
-from symgrad.accuracy.candidates import LENIENT, WIDE, Candidate, Choice, Effort, graded
+from symgrad.accuracy.candidates import JOINED, LENIENT, WIDE, Candidate, Choice, Effort, graded
 from symgrad.accuracy.cost import price, total
 from symgrad.accuracy.equality import Check
 from symgrad.accuracy.evaluate import FLOAT32, FLOAT64, Environment
 from symgrad.accuracy.exponentials import rational_forms
-from symgrad.accuracy.measure import ALLOWED, Judge, Score
+from symgrad.accuracy.measure import Judge, Score
+from symgrad.accuracy.pool import Pool, operands
 from symgrad.accuracy.regimes import joined
 from symgrad.accuracy.rewrite import Rewriter, Step, by_operation, rewrite, single_steps
 from symgrad.accuracy.rewrite import replace as replaced
@@ -42,7 +43,6 @@ _BEAM = 3  # forms that are developed in each round
 _EFFORT = 5000  # nodes times forms tried: bounds the time spent on a large formula
 _LEAST_TRIED, _MOST_TRIED = 24, 250
 _APPROXIMATION = 50_000  # of it for one approximation
-_BOUNDED = {"clamped-growth", "rational-in-bounded-exp", "saturated"}  # no identities: compared far outside as well
 _SATURATED = 40  # of a variable: where functions of two exponentials have reached their limits
 # No float64 is given for partial results that overflow or vanish where the result is nearly as large or as small.
 _NEAR_THE_ENDS = 2.0**3
@@ -100,25 +100,13 @@ def choose(
     return _Search(formula, judge, within, effort or Effort()).choice(may_widen, may_be_infinite, other)
 
 
-def _operands(formula: Expr) -> int:
-    """Their number over all operations: what one pass over a formula costs."""
-    return sum(len(node.args) for node in topological(formula))
-
-
-class _Search:
-    """The forms of one formula that were measured, and how each was derived."""
+class _Search(Pool):
+    """The measures that are taken, from the cheap ones to the dear ones."""
 
     def __init__(self, formula: Expr, judge: Judge, within: Callable[[Expr], Expr], effort: Effort) -> None:
-        self.formula = formula
-        self.effort = effort
+        super().__init__(formula, judge, effort)
         self.within = within
-        self.judge = judge
-        self.precision = judge.precision
-        self.measured: dict[Expr, Candidate] = {}
-        self.origin: dict[Expr, tuple[Step, ...]] = {formula: ()}
-        self.rejected: set[Expr] = set()
         self.direct = Rewriter(_DIRECTED)
-        self._equal: dict[Expr, bool] = {formula: True}
 
     def choice(self, may_widen: bool, may_be_infinite: bool, other: Expr | None = None) -> Choice:
         """Search until accurate, from the cheap measures to the dear ones."""
@@ -129,7 +117,7 @@ class _Search:
         has_cases = other is not None and any(n.op == "where" for n in topological(other))
         if other is not None and not has_cases:
             self.add_other(other)
-        if _operands(self.formula) <= _LARGEST:
+        if operands(self.formula) <= _LARGEST:
             self.cancel()
             self.exponentials(form, steps)
             self.saturate(form, steps)
@@ -142,7 +130,7 @@ class _Search:
             if self.is_hopeless(pick()):
                 self.refine(self.develop, self.join)
             chosen = pick()
-        if may_be_infinite and _operands(chosen.form) <= _LARGEST:
+        if may_be_infinite and operands(chosen.form) <= _LARGEST:
             chosen = self.with_limits(chosen)
         chosen = self.under_one_root(chosen)
         return Choice(self.formula, chosen, self.shown(chosen), self.origin[chosen.form], self.cheap(chosen))
@@ -189,82 +177,11 @@ class _Search:
             self.origin[form] = (*self.origin[chosen.form], step)
         return replace(chosen, form=form)
 
-    @property
-    def best(self) -> Candidate:
-        return self.leading(1)[0]
-
-    @property
-    def settled(self) -> bool:
-        """Whether the search is over: nothing is to be gained, or nothing is left to spend."""
-        return self.effort.is_spent or self.best.accurate
-
-    def leading(self, count: int) -> list[Candidate]:
-        """The best candidates of those that are equal to the formula; others are dropped when they get so far."""
-        found: list[Candidate] = []
-        for candidate in sorted(self.measured.values(), key=lambda c: c.key):
-            if len(found) == count:
-                break
-            if self.equal(candidate.form):
-                found.append(candidate)
-            else:
-                del self.measured[candidate.form]
-                self.rejected.add(candidate.form)
-        return found
-
-    def promising(self, count: int) -> list[Candidate]:
-        """Candidates with the fewest inaccurate points, from which others may get far."""
-        ranked = sorted(self.measured.values(), key=lambda c: (self.inaccurate(c.form), c.cost))
-        found: list[Candidate] = []
-        for candidate in ranked:
-            if len(found) == count:
-                break
-            if self.equal(candidate.form):
-                found.append(candidate)
-        return found
-
-    def inaccurate(self, form: Expr) -> int:
-        """At how many points a form errs."""
-        found = 0
-        for target, bound in ALLOWED.items():
-            found += sum(e > bound for e in self.judge.measure(form, target).errors.values())
-        return found
-
     def shown(self, chosen: Candidate) -> tuple[Candidate, ...]:
         """The formula as written first, then what was measured, the best ones."""
         first, *others = self.measured.values()
         ranked = sorted(others, key=lambda c: c.key)[:_MOST_SHOWN]
         return tuple(dict.fromkeys((first, *(c for c in ranked if c.form is not chosen.form), chosen)))
-
-    # ------------------------------------------------------------------------------------------ measuring
-    def measure(self, form: Expr) -> Candidate:
-        if form not in self.measured:
-            self.effort.spend(_operands(form) * sum(map(len, self.judge.sample.points.values())))
-            scores = self.judge.score(form, FLOAT32), self.judge.score(form, FLOAT64)
-            self.measured[form] = Candidate(form, *scores, price(form), far_worth=self.precision.far_worth)
-        return self.measured[form]
-
-    def add(self, form: Expr, steps: tuple[Step, ...], approximate: bool = False) -> None:
-        """Measure a form that `steps` derived; it is compared with the formula only when it turns out good.
-
-        One that costs no less than a form with which nothing but time is to be gained is not even measured.
-        """
-        if form not in self.measured and form not in self.rejected:
-            best = self.best
-            if best.accurate and price(form) >= best.price:
-                return
-            self.measure(form)
-            self.origin[form] = steps
-            if approximate:
-                self._equal[form] = True  # as far as measured, in both formats
-
-    def equal(self, form: Expr) -> bool:
-        """Whether a form agrees with the formula at high precision."""
-        if form not in self._equal:
-            check = self.judge.check
-            if any(step.rule in _BOUNDED for step in self.origin.get(form, ())):
-                check = self.judge.sample.thorough_check
-            self._equal[form] = check(self.formula, form)
-        return self._equal[form]
 
     def cancel(self) -> None:
         """The formula without terms that cancel at every point, however differently they are written."""
@@ -389,7 +306,7 @@ class _Search:
                 steps = dict.fromkeys((*self.origin[below], *self.origin[above]))
                 why = "each form where it is accurate"
                 known = all(self._equal[f] for f in (below, above))
-                self.add(form, (*steps, Step("two-forms", self.formula, form, why)), approximate=known)
+                self.add(form, (*steps, Step(JOINED, self.formula, form, why)), approximate=known)
             if found:
                 break
 

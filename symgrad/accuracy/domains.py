@@ -176,7 +176,7 @@ _SPECIAL = {"where": _chosen, "hypot": _length, "pow": _scaled_power}
 def _compared(node: Expr, domains: Mapping[Expr, Interval]) -> Expr:
     """A comparison of numbers with a variable, a multiple of it, or this and another number."""
     left, right = node.args
-    terms = left.args if left.op == "add" else (left,)
+    terms = left.terms
     constant = sum((t.number for t in terms if t.number is not None), Fraction(0))
     rest = [ex.split_coefficient(t) for t in terms if t.number is None]
     if len(rest) != 1 or rest[0][1] not in domains or right.number is None:

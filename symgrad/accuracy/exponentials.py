@@ -95,7 +95,7 @@ def _checked(over: dict[Expr, Polynomial], under: dict[Polynomial, int]) -> _Fra
 
 # ------------------------------------------------------------------------------------------------ reading
 def _terms(node: Expr) -> list[tuple[Fraction, Expr]]:
-    return [ex.split_coefficient(t) for t in (node.args if node.op == "add" else (node,))]
+    return [ex.split_coefficient(t) for t in node.terms]
 
 
 def _exponent(formula: Expr) -> Expr | None:

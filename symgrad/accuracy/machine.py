@@ -109,13 +109,13 @@ def _term(factor: Fraction, rest: Expr, lowered: Lowered) -> Expr:
     if rest.is_static:
         return ex.mul(factor, rest)
     if rest.op == "mul" or (rest.op == "pow" and _is_divisor(rest)):
-        return _factors(factor, rest.args if rest.op == "mul" else (rest,), lowered)
+        return _factors(factor, rest.factors, lowered)
     return lowered[rest] if factor == 1 else _factors(factor, (rest,), lowered)
 
 
 def _product(node: Expr, lowered: Lowered) -> Expr:
     factor, rest = ex.split_coefficient(node)
-    return _factors(factor, rest.args if rest.op == "mul" else (rest,), lowered)
+    return _factors(factor, rest.factors, lowered)
 
 
 def _factors(factor: Fraction, factors: tuple[Expr, ...], lowered: Lowered) -> Expr:

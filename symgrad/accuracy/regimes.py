@@ -69,7 +69,7 @@ def _variables(forms: Iterable[Expr], formula: Expr) -> list[Expr]:
 
 def _scales(formula: Expr) -> frozenset[Expr]:
     """The variables that only scale the formula: a form is as accurate for one value of them as for another."""
-    terms = formula.args if formula.op == "add" else (formula,)
+    terms = formula.terms
     powers = dict(map(ex.split_power, terms[0].args if terms[0].op == "mul" else terms[:1]))
     return frozenset(
         base

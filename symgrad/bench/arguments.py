@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from symgrad.compiler.workbench import hyperparameter_values
+from symgrad.compiler.hyperparameters import hyperparameter_values
 from symgrad.ir.traversal import topological
 from symgrad.ops.tensors.shapes import Extent, extent
 from symgrad.parse import parse_formulas

@@ -3,212 +3,44 @@
 from __future__ import annotations
 
 import gc
-import os
-import sys
-from collections.abc import Callable, Sequence
-from io import TextIOWrapper
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING
 
 import click
 
 from symgrad import __version__
 from symgrad.cli.audit import audit
-from symgrad.cli.terminal import Terminal
+from symgrad.cli.options import (
+    cache_option,
+    found_specs,
+    full_option,
+    jobs_option,
+    kernels_option,
+    out_option,
+    prove_option,
+    request,
+    specs_argument,
+    target_option,
+    tests_option,
+)
+from symgrad.cli.program import Program, project_config, terminal, verbosity
+from symgrad.cli.speed import bench, build
 from symgrad.errors import SymgradError
-from symgrad.resources import TARGETS
 
 if TYPE_CHECKING:
-    from symgrad.cli.config import Config
     from symgrad.cli.specs import Request
-    from symgrad.cli.work import Failed
 
 __all__ = ["main"]
 
-F = TypeVar("F", bound=Callable[..., Any])
-
-
-class _Program(click.Group):
-    """A group of commands whose return values are exit statuses."""
-
-    def main(
-        self,
-        args: Sequence[str] | None = None,
-        prog_name: str | None = None,
-        complete_var: str | None = None,
-        standalone_mode: bool = True,
-        **extra: Any,
-    ) -> Any:
-        """Run the program; in standalone mode, exit."""
-        if not standalone_mode:
-            return super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
-        for stream in (sys.stdout, sys.stderr):
-            if isinstance(stream, TextIOWrapper):  # what the terminal's encoding lacks is no reason to fail
-                stream.reconfigure(errors="backslashreplace")
-        try:
-            status = super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
-            sys.stdout.flush()
-        except click.ClickException as error:
-            error.show()
-            status = error.exit_code
-        except (click.Abort, KeyboardInterrupt):
-            click.echo("interrupted", err=True)
-            status = 130
-        except BrokenPipeError:
-            _leave_quietly()
-        except OSError as error:  # of the output; what concerns a file is reported where it happens
-            click.echo(f"symgrad: {error}", err=True)
-            status = 1
-        sys.exit(status)
-
-
-def _leave_quietly() -> NoReturn:
-    """End after the reader of our output has gone: Python must not complain about it at its exit."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    sys.exit(1)
-
-
-def _verbosity(command: F) -> F:
-    """The options -q and -v: of the program and, just as well, after the name of a command."""
-
-    def remember(value: int) -> Callable[[click.Context, click.Parameter, bool], None]:
-        def callback(ctx: click.Context, param: click.Parameter, given: bool) -> None:
-            asked = ctx.find_root().meta
-            if given and asked.setdefault(_VERBOSITY, value) != value:
-                raise click.UsageError("-q and -v exclude each other.")
-
-        return callback
-
-    quiet = click.option(
-        "-q", "--quiet", is_flag=True, expose_value=False, callback=remember(-1), help="Print problems only."
-    )
-    verbose = click.option(
-        "-v",
-        "--verbose",
-        is_flag=True,
-        expose_value=False,
-        callback=remember(1),
-        help="Name what is up to date, too; show where bugs happened.",
-    )
-    return quiet(verbose(command))
-
-
-_VERBOSITY = "symgrad.verbosity"
-
-
-def _terminal() -> Terminal:
-    return Terminal(click.get_current_context().find_root().meta.get(_VERBOSITY, 0))
-
-
-def _config() -> Config:
-    """The project's table, read once in a run. Raises UsageError for one with mistakes."""
-    meta = click.get_current_context().find_root().meta
-    if _CONFIG not in meta:
-        from symgrad.cli.config import read_config
-
-        try:
-            meta[_CONFIG] = read_config()
-        except SymgradError as error:
-            raise click.UsageError(str(error)) from None
-    found: Config = meta[_CONFIG]
-    return found
-
-
-_CONFIG = "symgrad.config"
-
-
-def _paths(ctx: click.Context, param: click.Parameter, paths: tuple[Path, ...]) -> tuple[Path, ...]:
-    """The arguments, or else what the project's table names."""
-    if paths or ctx.resilient_parsing:
-        return paths
-    found = _config().specs
-    if not found:
-        hint = 'name specs or folders of specs, or say in pyproject.toml: [tool.symgrad] specs = ["specs"]'
-        raise click.UsageError(f"Missing argument 'SPEC...': {hint}.")
-    return found
-
-
-def _found(paths: Sequence[Path]) -> list[str | Failed]:
-    """The spec files that the arguments name. A path that does not exist, or holds no spec, fails like
-    a spec with mistakes: the others go on, and the exit status says so."""
-    from symgrad.cli.work import find_specs
-
-    return find_specs(paths, _config().exclude)
-
-
-def _request(paths: Sequence[Path], out: Path | None, tests: Path | None, **more: Any) -> Request:
-    """What gen and check were asked for: options, then the project's table, then the defaults."""
-    from symgrad.cli.specs import Request
-
-    config = _config()
-    more["kernels"] = config.kernels if more.get("kernels") is None else more["kernels"]
-    more["partly"] = bool(more.get("targets"))
-    more["targets"] = more.get("targets") or config.targets
-    whole = any(path.is_dir() for path in paths) or tuple(paths) == config.specs
-    # Who names a folder for modules alone keeps their tests with them.
-    tests = tests if out is not None else tests or config.tests
-    return Request(_found(paths), out or config.out or Path("generated"), tests, whole=whole, **more)
-
-
-_specs_argument = click.argument("specs", nargs=-1, metavar="SPEC...", type=click.Path(path_type=Path), callback=_paths)
-_out_option = click.option(
-    "-o",
-    "--out",
-    metavar="DIR",
-    type=click.Path(file_okay=False, path_type=Path),
-    help="Folder of the generated files.  [default: that of the project's table, or generated]",
-)
-_tests_option = click.option(
-    "--tests",
-    metavar="DIR",
-    type=click.Path(file_okay=False, path_type=Path),
-    help="Folder of the generated tests, if they are to stand in another one.",
-)
-_full_option = click.option(
-    "--full", is_flag=True, help="Compile every spec, also those whose files' headers are up to date."
-)
-_jobs_option = click.option(
-    "-j",
-    "--jobs",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="Specs compiled at once; by default as many as there are cores.",
-)
-
-_cache_option = click.option(
-    "--cache/--no-cache",
-    default=True,
-    show_default=True,
-    help="Spare searches for forms that an earlier run made, and keep those of this run.",
-)
-
-_kernels_option = click.option(
-    "--kernels/--no-kernels",
-    default=None,
-    help="With fused passes for calls of every size, or with none: `options: {kernels: all}` or none for each spec.",
-)
-_target_option = click.option(
-    "--target",
-    "targets",
-    multiple=True,
-    metavar="TARGET",
-    type=click.Choice(TARGETS),
-    help=f"Write for this framework ({', '.join(TARGETS)}); may be given several times.  [default: the spec's own]",
-)
-
-
-def _prove_option(what: str, *, default: bool = False) -> Callable[[F], F]:
-    return click.option("--prove/--no-prove", default=default, show_default=True, help=what)
-
 
 @click.group(
-    cls=_Program,
+    cls=Program,
     name="symgrad",
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="Start with `symgrad new my_op`. `symgrad COMMAND --help` tells more about a command.",
 )
 @click.version_option(__version__, prog_name="symgrad", message="%(prog)s %(version)s")
-@_verbosity
+@verbosity
 def main() -> None:
     """Compile formulas into complete, verified torch.autograd.Function modules."""
     # Hundreds of thousands of expressions and hardly a cycle: looking for garbage took a tenth of the time.
@@ -216,20 +48,20 @@ def main() -> None:
 
 
 @main.command()
-@_specs_argument
-@_out_option
-@_tests_option
+@specs_argument
+@out_option
+@tests_option
 @click.option("--force", is_flag=True, help="Overwrite files that were edited by hand.")
 @click.option("--prune", is_flag=True, help="Remove generated files that no spec gives any more.")
 @click.option("--dry-run", is_flag=True, help="Write nothing; tell what would be written.")
 @click.option("--diff", is_flag=True, help="Write nothing; show what would change.")
-@_full_option
-@_prove_option("Compile every spec, and write only files whose values and derivatives SymPy does not refute.")
-@_kernels_option
-@_target_option
-@_cache_option
-@_jobs_option
-@_verbosity
+@full_option
+@prove_option("Compile every spec, and write only files whose values and derivatives SymPy does not refute.")
+@kernels_option
+@target_option
+@cache_option
+@jobs_option
+@verbosity
 def gen(
     specs: tuple[Path, ...],
     out: Path | None,
@@ -255,23 +87,21 @@ def gen(
     """
     from symgrad.cli.specs import Writing, generate
 
-    asked = _request(
-        specs, out, tests, kernels=kernels, targets=targets, full=full, prove=prove, cache=cache, jobs=jobs
-    )
-    return generate(_terminal(), asked, Writing(force, prune, dry=dry_run or diff, diff=diff))
+    asked = request(specs, out, tests, kernels=kernels, targets=targets, full=full, prove=prove, cache=cache, jobs=jobs)
+    return generate(terminal(), asked, Writing(force, prune, dry=dry_run or diff, diff=diff))
 
 
 @main.command()
-@_specs_argument
-@_out_option
-@_tests_option
+@specs_argument
+@out_option
+@tests_option
 @click.option("--force", is_flag=True, help="Overwrite files that were edited by hand.")
 @click.option("--prune", is_flag=True, help="Remove generated files that no spec gives any more.")
-@_kernels_option
-@_target_option
-@_cache_option
-@_jobs_option
-@_verbosity
+@kernels_option
+@target_option
+@cache_option
+@jobs_option
+@verbosity
 def watch(
     specs: tuple[Path, ...],
     out: Path | None,
@@ -291,23 +121,23 @@ def watch(
     from symgrad.cli.specs import watch as watch_specs
 
     def ask() -> Request:
-        return _request(specs, out, tests, kernels=kernels, targets=targets, cache=cache, jobs=jobs)
+        return request(specs, out, tests, kernels=kernels, targets=targets, cache=cache, jobs=jobs)
 
-    return watch_specs(_terminal(), ask, Writing(force, prune))
+    return watch_specs(terminal(), ask, Writing(force, prune))
 
 
 @main.command()
-@_specs_argument
-@_out_option
-@_tests_option
+@specs_argument
+@out_option
+@tests_option
 @click.option("--force", is_flag=True, help="Accepted as by gen; no file is written either way.")
 @click.option("--prune", is_flag=True, help="Accepted as by gen; no file is removed either way.")
-@_full_option
-@_prove_option("Compile every spec, and let SymPy judge its values and derivatives, too.")
-@_kernels_option
-@_target_option
-@_jobs_option
-@_verbosity
+@full_option
+@prove_option("Compile every spec, and let SymPy judge its values and derivatives, too.")
+@kernels_option
+@target_option
+@jobs_option
+@verbosity
 def check(
     specs: tuple[Path, ...],
     out: Path | None,
@@ -327,17 +157,17 @@ def check(
     """
     from symgrad.cli.specs import check as check_files
 
-    asked = _request(specs, out, tests, kernels=kernels, targets=targets, full=full, prove=prove, jobs=jobs)
-    return check_files(_terminal(), asked)
+    asked = request(specs, out, tests, kernels=kernels, targets=targets, full=full, prove=prove, jobs=jobs)
+    return check_files(terminal(), asked)
 
 
 @main.command()
-@_specs_argument
+@specs_argument
 @click.option("--latex", is_flag=True, help="Print formulas and derivatives as LaTeX, and nothing else.")
-@_prove_option("Let SymPy judge values and derivatives, too.", default=True)
-@_target_option
-@_jobs_option
-@_verbosity
+@prove_option("Let SymPy judge values and derivatives, too.", default=True)
+@target_option
+@jobs_option
+@verbosity
 def explain(specs: tuple[Path, ...], latex: bool, prove: bool, targets: tuple[str, ...], jobs: int | None) -> int:
     """Show how every SPEC is compiled, and why.
 
@@ -348,16 +178,16 @@ def explain(specs: tuple[Path, ...], latex: bool, prove: bool, targets: tuple[st
     from symgrad.cli.specs import show_latex
 
     if latex:
-        return show_latex(_terminal(), _found(specs))
-    targets = targets or _config().targets
-    return explain_specs(_terminal(), _found(specs), targets=targets, prove=prove, jobs=jobs)
+        return show_latex(terminal(), found_specs(specs))
+    targets = targets or project_config().targets
+    return explain_specs(terminal(), found_specs(specs), targets=targets, prove=prove, jobs=jobs)
 
 
 @main.command()
-@_specs_argument
-@_target_option
-@_jobs_option
-@_verbosity
+@specs_argument
+@target_option
+@jobs_option
+@verbosity
 def prove(specs: tuple[Path, ...], targets: tuple[str, ...], jobs: int | None) -> int:
     """Prove the values and derivatives of every SPEC.
 
@@ -368,11 +198,11 @@ def prove(specs: tuple[Path, ...], targets: tuple[str, ...], jobs: int | None) -
     """
     from symgrad.cli.prove import prove as prove_specs
 
-    return prove_specs(_terminal(), _found(specs), targets=targets or _config().targets, jobs=jobs)
+    return prove_specs(terminal(), found_specs(specs), targets=targets or project_config().targets, jobs=jobs)
 
 
 @main.command()
-@_specs_argument
+@specs_argument
 @click.option("--html", is_flag=True, default=True, help="As HTML pages that load nothing, the only form so far.")
 @click.option(
     "-o",
@@ -389,9 +219,9 @@ def prove(specs: tuple[Path, ...], targets: tuple[str, ...], jobs: int | None) -
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="Figures that `symgrad bench --json FILE` wrote, to be shown.",
 )
-@_prove_option("Prove values and derivatives for it, which takes SymPy.", default=True)
-@_jobs_option
-@_verbosity
+@prove_option("Prove values and derivatives for it, which takes SymPy.", default=True)
+@jobs_option
+@verbosity
 def report(specs: tuple[Path, ...], html: bool, out: Path, bench: Path | None, prove: bool, jobs: int | None) -> int:
     """Write a page about every SPEC.
 
@@ -408,11 +238,11 @@ def report(specs: tuple[Path, ...], html: bool, out: Path, bench: Path | None, p
             raise ValueError("no list of measurements")
     except (OSError, ValueError) as error:
         raise click.BadParameter(f"{bench}: not what `symgrad bench --json` writes ({error})") from None
-    return write_report(_terminal(), _found(specs), out, bench=rows, proven=prove, jobs=jobs)
+    return write_report(terminal(), found_specs(specs), out, bench=rows, proven=prove, jobs=jobs)
 
 
 @main.command()
-@_specs_argument
+@specs_argument
 @click.option(
     "-o",
     "--out",
@@ -420,137 +250,16 @@ def report(specs: tuple[Path, ...], html: bool, out: Path, bench: Path | None, p
     type=click.Path(file_okay=False, path_type=Path),
     help="Folder for a file of each operation; without it they are printed.",
 )
-@_verbosity
+@verbosity
 def convert(specs: tuple[Path, ...], out: Path | None) -> int:
     """Write every SPEC as YAML: functions of Python files, and specs in their canonical form."""
     from symgrad.cli.specs import convert as convert_specs
 
-    return convert_specs(_terminal(), _found(specs), out)
+    return convert_specs(terminal(), found_specs(specs), out)
 
 
-_DTYPES = ("float32", "float64", "bfloat16", "float16")
-
-
-@main.command()
-@click.argument("modules", nargs=-1, required=True, metavar="MODULE...", type=click.Path(exists=True, path_type=Path))
-@click.option(
-    "--dtype",
-    "dtypes",
-    multiple=True,
-    metavar="DTYPE",
-    type=click.Choice(_DTYPES),
-    default=_DTYPES,
-    help=f"Only for this dtype ({', '.join(_DTYPES)}); may be given several times.",
-)
-@_verbosity
-def build(modules: tuple[Path, ...], dtypes: tuple[str, ...]) -> int:
-    """Compile the fused passes of generated modules ahead of time.
-
-    A MODULE is a generated Python file, or a folder with all modules in it. The libraries go where the
-    modules look for them: $SYMGRAD_CACHE, or symgrad in the user's cache folder.
-    """
-    from symgrad.cli.kernels import build as build_modules
-
-    files = [file for path in modules for file in (sorted(path.glob("*.py")) if path.is_dir() else [path])]
-    with_passes = [f for f in files if f.with_name(f"{f.stem}.cpp").exists()]
-    if not with_passes:
-        raise click.UsageError("No module with fused passes: generate them with `symgrad gen --kernels`.")
-    return build_modules(_terminal(), with_passes, dtypes)
-
-
-def _several(name: str, kind: Any, default: tuple[object, ...], what: str) -> Callable[[F], F]:
-    """An option that may be given several times, each of which is measured."""
-    shown = ", ".join(map(str, default))
-    return click.option(
-        name,
-        f"{name.strip('-')}s",
-        multiple=True,
-        metavar=name.strip("-").upper(),
-        type=kind,
-        default=default,
-        help=f"{what}; may be given several times.  [default: {shown}]",
-    )
-
-
-@main.command()
-@_specs_argument
-@click.option(
-    "--target",
-    "targets",
-    multiple=True,
-    metavar="TARGET",
-    type=click.Choice(TARGETS),
-    default=("torch",),
-    show_default=True,
-    help=f"Measure the module for this framework ({', '.join(TARGETS)}); may be given several times.",
-)
-@_several("--size", click.IntRange(min=1), (1 << 22,), "Elements of the largest tensor")
-@_several("--dtype", click.Choice(_DTYPES), ("float32",), f"Dtype of the tensors: {', '.join(_DTYPES)}")
-@_several("--device", click.Choice(("cpu", "cuda")), ("cpu",), "Where they are: cpu, cuda")
-@click.option("--threads", metavar="N", type=click.IntRange(min=1), help="Threads; by default as many as torch takes.")
-@click.option(
-    "--rounds",
-    metavar="N",
-    type=click.IntRange(min=2),
-    default=11,
-    show_default=True,
-    help="Measurements of each form.",
-)
-@click.option(
-    "--natives",
-    metavar="FILE",
-    type=click.Path(exists=True, path_type=Path),
-    help="Python file with torch's own functions, by the names of the operations.",
-)
-@click.option("--compile/--no-compile", "compiled", default=True, help="Whether to measure torch.compile too.")
-@click.option("--json", metavar="FILE", type=click.Path(path_type=Path), help="Write the figures as JSON.")
-@click.option("--plot", metavar="FILE", type=click.Path(path_type=Path), help="Draw time over size (PNG, SVG).")
-@_verbosity
-def bench(
-    specs: tuple[Path, ...],
-    targets: tuple[str, ...],
-    sizes: tuple[int, ...],
-    dtypes: tuple[str, ...],
-    devices: tuple[str, ...],
-    threads: int | None,
-    rounds: int,
-    natives: Path | None,
-    compiled: bool,
-    json: Path | None,
-    plot: Path | None,
-) -> int:
-    """Measure every SPEC: forward and backward, memory, first call.
-
-    The composite under autograd, the generated module without and with fused passes, torch.compile
-    of the composite, torch's own kernel, and the time that the memory itself needs; in turn, in one run.
-
-    For JAX and MLX: forward and backward in one compiled function, in float32 on the framework's default device, and
-    what reverse mode keeps, beside the composite's. Of the options --size, --rounds and --json hold for them.
-    """
-    from symgrad.cli.kernels import bench as measure_specs
-    from symgrad.cli.kernels import bench_arrays
-
-    others = [name for name in targets if name != "torch"]
-    if others:
-        if "torch" in targets:
-            raise click.UsageError("PyTorch is measured in a run of its own: its table has other columns.")
-        return bench_arrays(_terminal(), _found(specs), others, sizes=sizes, rounds=rounds, json=json)
-    return measure_specs(
-        _terminal(),
-        _found(specs),
-        sizes=sizes,
-        dtypes=dtypes,
-        devices=devices,
-        threads=threads,
-        rounds=rounds,
-        natives=natives,
-        compiled=compiled,
-        json=json,
-        plot=plot,
-    )
-
-
-main.add_command(audit)
+for command in (audit, bench, build):
+    main.add_command(command)
 
 
 @main.command()
@@ -564,7 +273,7 @@ main.add_command(audit)
     type=click.Path(file_okay=False, path_type=Path),
     help="Folder of the spec.",
 )
-@_verbosity
+@verbosity
 def new(name: str, out: Path) -> int:
     """Write a commented spec to start from.
 
@@ -576,13 +285,13 @@ def new(name: str, out: Path) -> int:
     fault = op_fault(name)
     if fault is not None:
         raise click.BadParameter(f"{fault}.", param_hint="'NAME'")
-    return start_spec(_terminal(), name, out)
+    return start_spec(terminal(), name, out)
 
 
 @main.command()
 @click.argument("name", required=False)
 @click.option("--markdown", is_flag=True, help="All of them, as tables of a page.")
-@_verbosity
+@verbosity
 def functions(name: str | None, markdown: bool) -> int:
     """List the functions and tensor operations that formulas may have.
 
@@ -598,13 +307,13 @@ def functions(name: str | None, markdown: bool) -> int:
         for found in known.named(name) if name else known.entries():
             click.echo("\n".join(found.lines()) if name else found.signature)
     except SymgradError as error:
-        _terminal().problem(str(error))
+        terminal().problem(str(error))
         return 1
     return 0
 
 
 @main.command()
-@_verbosity
+@verbosity
 def schema() -> int:
     """Print the JSON schema of specs, for editors."""
     import json
@@ -617,7 +326,7 @@ def schema() -> int:
 
 @main.command()
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
-@_verbosity
+@verbosity
 def completion(shell: str) -> int:
     """Print a script that completes commands in SHELL.
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
+from symgrad.compiler.judges import Memory
 from symgrad.compiler.operation import Operation, Variant, leaves, map_leaves
 from symgrad.compiler.variant import compile_variant
-from symgrad.compiler.workbench import Memory
 from symgrad.errors import SpecError
 from symgrad.ir import expr as ex
 from symgrad.ir.branches import absent, split

@@ -29,17 +29,18 @@ _OWN = "measured"
 _MOST_STATES = 8  # of the compiler, whose choices are kept
 
 
-def measured_at_home(state: str, environment: Mapping[str, str] = os.environ) -> Measured | None:
+def measured_at_home(state: str) -> Measured | None:
     """What was measured in the user's cache by a `state` of the compiler; None where `SYMGRAD_MEASURED=0` turns it off.
 
-    The folder is the one of compiled passes: `$SYMGRAD_CACHE`, or `$XDG_CACHE_HOME/symgrad` or `~/.cache/symgrad`.
+    The folder is the one of compiled passes, whose runtime finds it likewise: `$SYMGRAD_CACHE`, or
+    `$XDG_CACHE_HOME/symgrad` or `~/.cache/symgrad`.
     """
-    if environment.get("SYMGRAD_MEASURED") == "0":
+    if os.environ.get("SYMGRAD_MEASURED") == "0":
         return None
-    base = environment.get("XDG_CACHE_HOME")
+    base = os.environ.get("XDG_CACHE_HOME")
     home = Path(base) if base else Path("~/.cache")
     with suppress(OSError, RuntimeError):  # there may be no home
-        return Measured(Path(environment.get("SYMGRAD_CACHE") or home / "symgrad").expanduser() / _OWN / state)
+        return Measured(Path(os.environ.get("SYMGRAD_CACHE") or home / "symgrad").expanduser() / _OWN / state)
     return None
 
 

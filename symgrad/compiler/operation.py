@@ -10,9 +10,9 @@ from typing import Any, TypeAlias, TypeVar
 from symgrad.accuracy.candidates import Choice
 from symgrad.accuracy.rewrite import Step
 from symgrad.accuracy.widening import without_float64
+from symgrad.compiler.judges import Memory
 from symgrad.compiler.override import Override
 from symgrad.compiler.second import Second
-from symgrad.compiler.workbench import Memory
 from symgrad.ir.branches import Split, absent
 from symgrad.ir.expr import Expr, symbol
 from symgrad.ir.traversal import substitute

@@ -82,7 +82,7 @@ def _by_output(gradient: Expr, own: Mapping[str, Expr], values: Mapping[Expr, Ex
     None at all where one is perhaps smaller than the others: in their sum it counts for each of their elements.
     """
     parts: dict[str | None, list[Expr]] = {output: [] for output in (None, *own)}
-    for term in gradient.args if gradient.op == "add" else (gradient,):
+    for term in gradient.terms:
         read = [output for output, symbol_ in own.items() if symbol_ in term.symbols]
         linear = len(read) == 1 and is_linear(term, frozenset({own[read[0]]}))
         parts[read[0] if linear else None].append(term)

@@ -9,11 +9,12 @@ from typing import TypeAlias
 
 from symgrad.accuracy.widening import in_float64
 from symgrad.analysis.sizes import Sizes
+from symgrad.compiler.judges import Memory
 from symgrad.compiler.operation import Variant
 from symgrad.compiler.override import Override, override
 from symgrad.compiler.second import NOT_ASKED, Second, second_derivatives, total_gradients
 from symgrad.compiler.verify import verified
-from symgrad.compiler.workbench import Memory, Slope, Workbench, isolate, of_shape
+from symgrad.compiler.workbench import Slope, Workbench, isolate, of_shape
 from symgrad.differentiate.modes import is_tensor_op, jvp, vjp
 from symgrad.differentiate.symbols import cotangent, tangent
 from symgrad.ir.branches import Roots

@@ -8,42 +8,36 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property
-from typing import Any
+from dataclasses import dataclass, replace
 
-from symgrad.accuracy.candidates import Candidate, Choice, Effort
+from symgrad.accuracy.candidates import Candidate, Choice
 from symgrad.accuracy.choose import RESPELLED, choose, recognise
 from symgrad.accuracy.cost import cost
-from symgrad.accuracy.domains import within_branches, within_domains
-from symgrad.accuracy.evaluate import FLOAT32, FLOAT64, Environment, Format
+from symgrad.accuracy.counterexamples import counterexamples, ordinary_points
+from symgrad.accuracy.domains import within_branches
+from symgrad.accuracy.evaluate import FLOAT32, FLOAT64
 from symgrad.accuracy.guards import guard, may_be_infinite
-from symgrad.accuracy.measure import FAR, PRECISIONS, Judge, Sample
+from symgrad.accuracy.measure import Judge, Sample
 from symgrad.accuracy.rewrite import Step, rewrite
-from symgrad.accuracy.sampling import ALL_REALS, at_round_numbers, sample_points
+from symgrad.accuracy.sampling import at_round_numbers
 from symgrad.accuracy.together import Member, Worth, together
-from symgrad.compiler.measured import Measured
+from symgrad.compiler.judges import Judges, Memory
 from symgrad.differentiate.modes import is_tensor_op, partials, region_leaves, vjp
 from symgrad.differentiate.symbols import cotangent
 from symgrad.differentiate.ties import held, released
 from symgrad.ir.expr import ZERO, Expr, make
 from symgrad.ir.traversal import rebuild, substitute, topological
-from symgrad.ops.tensors import TENSOR_OPS, interval, is_number, shape_only
+from symgrad.ops.tensors import interval, is_number, shape_only
 from symgrad.ops.tensors.shapes import covers, shape_sources
 from symgrad.parse import Program
 from symgrad.parse.alignment import cancelled
 from symgrad.plan.hoist import hoisted
 from symgrad.rules import TENSORS
-from symgrad.spec import Spec
-from symgrad.spec.interval import Interval
-from symgrad.spec.model import Hyperparameter
 
-__all__ = ["Memory", "Slope", "Workbench", "hyperparameter_values", "isolate", "of_shape"]
+__all__ = ["Slope", "Workbench", "isolate", "of_shape"]
 
 _MODERATE = 25.0  # beyond this a guard in forward, which costs a pass, would be for what overflows alone
-_SIZES = [64, 1, 7, 1000]  # of dimensions, at which forms are measured
-_BUDGET = 60_000  # point evaluations of one node: bounds the time spent on a large formula
-_WHOLE = 12  # regions that may spend as much; then each a little less, so that all together grow with the logarithm
+_MOST_SEARCHES = 3  # for a form, where the first one errs at points that its sample lacks
 
 
 @dataclass(frozen=True)
@@ -58,27 +52,11 @@ class Slope:
         return substitute(form, self.stand_ins)
 
 
-@dataclass(frozen=True)
-class Memory:
-    """What the variants of a program share: sample points, measurements, chosen forms, and what searches may spend.
-
-    `measured` are choices of earlier runs.
-    """
-
-    samples: dict[tuple[frozenset[Expr], int], Sample] = field(default_factory=dict)
-    points: dict[tuple[Any, ...], dict[Format, list[Environment]]] = field(default_factory=dict)
-    judges: dict[Expr, Judge] = field(default_factory=dict)
-    choices: dict[Expr, Choice] = field(default_factory=dict)
-    effort: Effort = field(default_factory=Effort)
-    measured: Measured | None = None
-
-
-class Workbench:
+class Workbench(Judges):
     """Measures and remembers forms for the regions of one variant."""
 
     def __init__(self, program: Program, memory: Memory | None = None) -> None:
-        self._program = program
-        self._memory = memory or Memory()
+        super().__init__(program, memory or Memory())
         self.values: dict[Expr, Choice] = {}
         self.slopes: dict[Expr, Choice] = {}
         self._stand_ins: dict[Expr, Mapping[Expr, Expr]] = {}
@@ -86,91 +64,6 @@ class Workbench:
         self._of_values: dict[Expr, Expr] = {}
         self._recognised: dict[Expr, tuple[Expr, tuple[Step, ...]]] = {}
 
-    @cached_property
-    def _ranges(self) -> dict[Expr, Interval]:
-        symbols = self._program.symbols
-        return {symbols[t.name]: t.domain or ALL_REALS for t in self._program.spec.tensors}
-
-    @cached_property
-    def _may_widen(self) -> bool:
-        """Whether the operation can be evaluated in float64: a product or convolution would take many times as long."""
-        nodes = topological(*self._program.outputs.values())
-        return all(TENSOR_OPS[n.op].recompute for n in nodes if is_tensor_op(n))
-
-    @cached_property
-    def _domains(self) -> dict[Expr, Interval]:
-        """The intervals of tensors and hyperparameters."""
-        symbols, spec = self._program.symbols, self._program.spec
-        return self._ranges | {symbols[h.name]: h.domain for h in spec.hyperparameters if h.domain is not None}
-
-    def _range(self, variable: Expr) -> Interval:
-        """Where the values of a variable of a region are: a tensor, or the result of a tensor operation."""
-        return self._ranges.get(variable) or variable.get("within") or ALL_REALS
-
-    def _within(self, form: Expr) -> Expr:
-        return within_domains(form, self._domains | {s: self._range(s) for s in form.tensors})
-
-    @cached_property
-    def _scalars(self) -> dict[Expr, list[Any]]:
-        """Values of the hyperparameters at which forms are measured."""
-        spec = self._program.spec
-        return {self._program.symbols[h.name]: measured_values(spec, h) for h in spec.hyperparameters}
-
-    def points(self, region: Expr, most: int) -> dict[Format, list[Environment]]:
-        """Sample points for a region: those of its variables."""
-        key = region.tensors, region.symbols, most
-        if key not in self._memory.points:
-            self._memory.points[key] = self._new_points(region, most)
-        return self._memory.points[key]
-
-    def _new_points(self, region: Expr, most: int) -> dict[Format, list[Environment]]:
-        tensors = {s: self._range(s) for s in sorted(region.tensors, key=lambda s: s.name)}
-        scalars = {s: v for s, v in self._scalars.items() if s in region.symbols}
-        scalars |= {s: _SIZES for s in region.symbols if s["kind"] == "int" and s not in self._scalars}
-        conditions = {s: [False] for s in region.symbols if s not in scalars and not s.tensors}
-        ratios = self._is_given(region)  # what is computed from tensors is seldom so large
-        return sample_points(tensors, {**scalars, **conditions}, most, powers=self._raises, ratios=ratios)
-
-    def _is_given(self, region: Expr) -> bool:
-        """Whether it is known where the variables of a region are: tensors, and results that lie in an interval."""
-        return all(s in self._ranges or s.get("within") for s in region.tensors)
-
-    @cached_property
-    def _raises(self) -> bool:
-        """Whether a tensor is an exponent: of a negative base it must be an integer."""
-        nodes = topological(*self._program.outputs.values())
-        return any(n.op == "pow" and n.args[1].tensors and n.args[0].tensors for n in nodes)
-
-    def judge(self, region: Expr) -> Judge:
-        """The judge of a region whose leaves are symbols."""
-        judges = self._memory.judges
-        if region not in judges:
-            judges[region] = self._new_judge(region)
-        return judges[region]
-
-    def _new_judge(self, region: Expr) -> Judge:
-        variables = len(region.tensors)
-        size = sum(max(1, len(node.args)) for node in topological(region)) * (variables + 3)
-        budget = _BUDGET * min(1.0, _WHOLE / (1 + len(self._memory.choices)))
-        sample = self._sample(region, max(4, min(192 + 32 * variables, int(budget) // size)))
-        return Judge(region, sample, PRECISIONS[self._program.spec.options.precision])
-
-    def _sample(self, region: Expr, most: int) -> Sample:
-        """The points for a region; regions of the same variables share them, and the values that they share there."""
-        steps = [m for m in (4, 8, 16, 24, 32, 48, 64, 96, 128, 192, 256) if m <= most]
-        key = (region.symbols, steps[-1])
-        samples = self._memory.samples
-        if key not in samples:
-            large = [
-                s for s, own in self._ranges.items() if any(FAR < abs(e) < math.inf for e in (own.lower, own.upper))
-            ]
-            given = self._is_given(region)
-            ends = {s: _closed_ends(self._range(s)) for s in region.tensors}
-            points = self.points(region, steps[-1])
-            samples[key] = Sample(points, limits=given, large=large, computed=not given, ends=ends)
-        return samples[key]
-
-    # ------------------------------------------------------------------------------------------ choosing
     def recognise(self, root: Expr) -> tuple[Expr, tuple[Step, ...]]:
         """The formula in stable tensor operations and, region by region, in stable atoms; and the steps to it."""
         whole, taken = rewrite(root, TENSORS)
@@ -200,7 +93,7 @@ class Workbench:
         def visit(region: Expr) -> Expr:
             flat, back = isolate(region)
             step = next(iter(self.chosen(region).steps), None) if flat.tensors else None
-            if step is None or step.rule != RESPELLED or step.before is not flat:
+            if step is None or step.rule != RESPELLED or step.before is not flat or self.chosen(region).is_joined:
                 return region
             form, own = recognise(step.after, self.points(flat, 24)[FLOAT64])
             steps.extend(s.mapped(lambda part: substitute(part, back)) for s in (step, *own))
@@ -283,12 +176,24 @@ class Workbench:
     def _choose(self, region: Expr, other: Expr | None = None) -> Choice:
         choices = self._memory.choices
         if region not in choices:
-            judge = self.judge(region)
             may_be_infinite = self._is_given(region)  # results of whole tensors may not
-            choices[region] = self._searched(
-                region, judge, other, may_widen=self._may_widen, may_be_infinite=may_be_infinite
-            )
+            for _ in range(_MOST_SEARCHES):
+                judge = self.judge(region)
+                found = self._searched(region, judge, other, may_widen=self._may_widen, may_be_infinite=may_be_infinite)
+                missed = self._missed(region, found, judge)
+                if missed is None:
+                    break
+                self._memory.judges[region] = Judge(region, missed, judge.precision)
+            choices[region] = found
         return choices[region]
+
+    def _missed(self, region: Expr, found: Choice, judge: Judge) -> Sample | None:
+        """The sample with points at which the form that was chosen on it is wrong, if there are such."""
+        form, given = found.chosen.form, self._is_given(region)
+        if form is region or not given or len(region.symbols) < 2:
+            return None
+        ranges, scalars = self._variables(region)
+        return counterexamples(judge, form, found.chosen.wide, ordinary_points(region, ranges, scalars), ranges)
 
     def _searched(self, region: Expr, judge: Judge, other: Expr | None, **how: bool) -> Choice:
         """What a search for the best form finds, or found in an earlier run with as much to spend."""
@@ -437,10 +342,6 @@ class Workbench:
         return forms, choices
 
 
-def _closed_ends(domain: Interval) -> list[float]:
-    return [end for end in (domain.lower, domain.upper) if end in domain]
-
-
 def of_shape(form: Expr, operand: Expr, lends_shape: bool = False) -> Expr:
     """The form of an operand with the shape of the operand, of which tensors may have dropped out."""
     if form is operand or covers(shape_sources(form), shape_sources(operand)):
@@ -461,52 +362,3 @@ def _stand_in(operation: Expr, name: str) -> Expr:
     """The symbol for the result of a tensor operation: of the same kind, and within the same interval."""
     kind = "int" if operation.op == "count" else "tensor"
     return make("sym", name=name, kind=kind, of=operation.op, within=interval(operation))
-
-
-def hyperparameter_values(spec: Spec, hyperparameter: Hyperparameter) -> list[Any]:
-    """Values of a hyperparameter worth trying: the test's, the choices, or some around the default."""
-    given: Sequence[Any] = spec.test.values.get(hyperparameter.name) or hyperparameter.choices or ()
-    if given:
-        return list(given)
-    if hyperparameter.type == "bool":
-        return [True, False]
-    if hyperparameter.type == "str":
-        return [hyperparameter.default or ""]
-    tried: list[Any] = [] if hyperparameter.default is None else [hyperparameter.default]
-    others: list[Any] = [2, 3, 1, 0]
-    if hyperparameter.type == "float":
-        is_share = tried and 0 < tried[0] < 1
-        others = [0.75, 0.5] if is_share else [0.75, 1.5, 2.0]
-    domain = hyperparameter.domain
-    inside = [v for v in others if domain is None or v in domain]
-    return _with_ordinary(hyperparameter, list(dict.fromkeys([*tried, *inside]))[:3])
-
-
-def measured_values(spec: Spec, hyperparameter: Hyperparameter) -> list[Any]:
-    """Values at which forms are measured: those worth trying, and enough of its domain that no other form is equal."""
-    values = hyperparameter_values(spec, hyperparameter)
-    is_number = hyperparameter.type in ("float", "int") and not hyperparameter.choices
-    return _with_ordinary(hyperparameter, values) if is_number else values
-
-
-def _with_ordinary(hyperparameter: Hyperparameter, values: list[Any]) -> list[Any]:
-    """The values, and others of the domain where there is one alone, or none but -1, 0 and 1.
-
-    At a single value it might be a number: with `eps` always 0, `p - eps` is p.
-    """
-    if len(values) > 1 and not _SPECIAL_VALUES.issuperset(values):
-        return values
-    domain = hyperparameter.domain or Interval(-math.inf, math.inf, True, True)
-    if hyperparameter.type == "int":
-        first, last = domain.integers
-        start = int(values[0] if values else first if first > -math.inf else min(last, 0))
-        found: list[Any] = [n for d in (0, 1, 2, -1, -2) if first <= (n := start + d) <= last]
-    else:
-        low = domain.lower if domain.lower > -math.inf else min(domain.upper, 1.0) - 1
-        high = domain.upper if domain.upper < math.inf else max(low, 0.0) + 1
-        found = [float(f"{low + (high - low) * share:.4g}") for share in _SHARES]
-    return list(dict.fromkeys([*values, *(v for v in found if v in domain)]))[: max(3, len(values) + 1)]
-
-
-_SPECIAL_VALUES = frozenset((-1, 0, 1))
-_SHARES = (0.37, 0.71)  # of a domain

@@ -266,5 +266,5 @@ def _stale(header: Header, goal: Header) -> str:
     if not same_label(header.label, goal.label):
         return f"it comes from {header.label}"
     if header.source != goal.source:
-        return "the spec has changed"
+        return "the spec or an option has changed"
     return "" if (header.text, header.names) == (goal.text, goal.names) else "symgrad writes it differently now"

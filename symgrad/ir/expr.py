@@ -112,6 +112,16 @@ class Expr:
         return cast(Fraction, self["value"]) if self.op == "num" else None
 
     @property
+    def terms(self) -> tuple[Expr, ...]:
+        """The terms of a sum; of anything else, the node itself alone."""
+        return self.args if self.op == "add" else (self,)
+
+    @property
+    def factors(self) -> tuple[Expr, ...]:
+        """The factors of a product; of anything else, the node itself alone."""
+        return self.args if self.op == "mul" else (self,)
+
+    @property
     def name(self) -> str:
         """The name of a symbol."""
         return cast(str, self["name"])
@@ -312,7 +322,7 @@ def mul(*factors: Scalar) -> Expr:
         opened = opened or rest.op == "mul" or split_power(rest)[0] not in (base, ONE)
         constant *= coefficient
         if rest is not ONE:
-            parts.extend(rest.args if rest.op == "mul" else (rest,))
+            parts.extend(rest.factors)
     if not parts:
         return num(constant)
     scaled = constant is not _UNIT and constant != 1

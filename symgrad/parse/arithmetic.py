@@ -12,7 +12,7 @@ from symgrad.ir import truth
 from symgrad.ir.expr import MINUS_ONE, ONE, ZERO, Expr
 from symgrad.ops.tensors import TENSOR_OPS
 from symgrad.ops.tensors.row import is_number, is_size
-from symgrad.parse import calls
+from symgrad.parse import operations
 from symgrad.parse.alignment import paired
 from symgrad.parse.promotion import floated
 
@@ -48,7 +48,7 @@ def binary(builder: Builder, node: ast.BinOp) -> Expr:
     if isinstance(node.op, ast.FloorDiv):
         builder.fail(node, "'//' divides sizes where a whole number is needed; did you mean floor(a / b)?")
     if isinstance(node.op, ast.Mod):
-        return calls.of_numbers(builder, node, "remainder", (node.left, node.right))
+        return operations.of_numbers(builder, node, "remainder", (node.left, node.right))
     if not isinstance(node.op, _PRODUCT):
         builder.fail(node, f"{shown(builder.syntax.source(node))}: this operator is not part of the language")
     return _product(builder, *_chain(node, _PRODUCT))
@@ -86,7 +86,7 @@ def _matrix_product(builder: Builder, first: ast.expr, rest: Links) -> Expr:
     for (op, node), (value, own) in zip(rest, parts[1:], strict=True):
         if isinstance(op, ast.MatMult):
             pair = (builder.whole(node, total, sources), builder.whole(node, value, own))
-            total = calls.apply(builder, node, TENSOR_OPS["matmul"], pair, {})
+            total = operations.apply(builder, node, TENSOR_OPS["matmul"], pair, {})
             sources = frozenset({total})
         else:
             total = floated(ex.mul(total, *_factors(builder, [(op, node)], [value])), first, [(op, node)])

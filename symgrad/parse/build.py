@@ -21,7 +21,7 @@ from symgrad.ir.traversal import topological
 from symgrad.ops.functions import SPELLINGS
 from symgrad.ops.tensors import TENSOR_OPS, TENSOR_SPELLINGS
 from symgrad.ops.tensors.shapes import extent, shape_sources
-from symgrad.parse import calls, subscripts
+from symgrad.parse import calls, operations, special, subscripts
 from symgrad.parse.alignment import ShapeConflict, aligned
 from symgrad.parse.arguments import whole_number
 from symgrad.parse.arithmetic import LOGICAL, binary
@@ -205,13 +205,13 @@ class Builder:
         if isinstance(node, ast.Call):
             call = calls.as_function(self, node)
             called = calls.plain_name(self, call.func)
-            if called is not None and called in calls.PARTS:
-                found = enumerate(calls.parts(self, called, call))
+            if called is not None and called in operations.PARTS:
+                found = enumerate(operations.parts(self, called, call))
                 return {str(k): Bound(self.settled(node, part), frozenset({part})) for k, part in found}
-            name = called and calls.operation_with_fields(called, call)
+            name = called and special.operation_with_fields(called, call)
             if called and name:
                 self.calls.setdefault(called, self.syntax.offset(call.func))
-                return calls.results(self, name, call)
+                return operations.results(self, name, call)
         return None
 
     def suggestion(self, word: str, *candidates: Iterable[str]) -> str:
@@ -261,7 +261,7 @@ class Builder:
     def _unknown(self, name: str) -> str:
         if name in self.scope.elsewhere:
             return self.scope.elsewhere[name]
-        if name in SPELLINGS or name in TENSOR_SPELLINGS or name in calls.SPECIAL:
+        if name in SPELLINGS or name in TENSOR_SPELLINGS or name in special.SPECIAL:
             return f"{name!r} is a function; it needs arguments: {name}(...)"
         if name in NO_NUMBERS:
             return f"unknown name {shown(name)}; {NO_NUMBERS[name]}"
@@ -302,7 +302,7 @@ class Builder:
     def _attribute(self, node: ast.Attribute) -> Expr:
         if node.attr in _METHODS:
             operand = self.scoped(node.value)
-            return self.shaped(calls.apply(self, node, _METHODS[node.attr], (operand,), {}))
+            return self.shaped(operations.apply(self, node, _METHODS[node.attr], (operand,), {}))
         number = limit(self, node) or self._of_module(node)
         if number is not None:
             return number
@@ -333,7 +333,7 @@ class Builder:
             self.value(node.value)  # which may be what is wrong
         known = {*_METHODS, *_FIELDS}
         if node.attr in _FIELDS:
-            return f"'.{node.attr}' belongs to the result of {calls.spelled_with_fields()}"
+            return f"'.{node.attr}' belongs to the result of {operations.spelled_with_fields()}"
         if isinstance(node.value, ast.Name) and node.value.id not in self.scope.names:
             plain = _ELSEWHERE.get(node.attr, node.attr)
             advice = f"write {plain}" if plain in CONSTANTS else "functions are called by their plain name"
@@ -387,7 +387,7 @@ _BUILD: Mapping[type[ast.expr], Callable[[Builder, Any], Expr]] = {
     ast.Compare: Builder._compare,
     ast.Attribute: Builder._attribute,
     ast.Call: Builder._call,
-    ast.IfExp: calls.conditional,
+    ast.IfExp: special.conditional,
     ast.Subscript: Builder._subscript,
     ast.List: Builder._sequence,
     ast.Tuple: Builder._sequence,

@@ -83,7 +83,7 @@ class _Term:
         product, like = term.args if term.op == "sum_to" else (term, None)
         powers: dict[Expr, Fraction] = {}
         others: list[Expr] = []
-        for factor in product.args if product.op == "mul" else (product,):
+        for factor in product.factors:
             base, exponent = ex.split_power(factor)
             n = exponent.number
             if factor.is_static or n is None or n.denominator != 1 or n < 0:

@@ -146,7 +146,7 @@ def _of_simpler_sum(node: Expr) -> Expr:
 
 def _vanishes(term: Expr, over: Expr) -> bool:
     """Whether the sum of a term is zero: of what is centred, times what has one element along what is summed."""
-    inside = [f for f in (term.args if term.op == "mul" else (term,)) if not _is_constant(f, over)]
+    inside = [f for f in term.factors if not _is_constant(f, over)]
     return len(inside) == 1 and _is_centred(inside[0], make(over.op, inside[0], **dict(over.attrs)))
 
 

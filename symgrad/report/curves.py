@@ -13,8 +13,8 @@ from symgrad.accuracy.evaluate import FLOAT32, FLOAT64, Environment
 from symgrad.accuracy.machine import machine_form
 from symgrad.accuracy.measure import PRECISIONS, Judge
 from symgrad.accuracy.simulate import Simulation
+from symgrad.compiler.hyperparameters import hyperparameter_values
 from symgrad.compiler.operation import Operation, Variant
-from symgrad.compiler.workbench import hyperparameter_values
 from symgrad.ir.expr import Expr
 from symgrad.spec.model import Tensor
 

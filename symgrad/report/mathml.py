@@ -117,7 +117,7 @@ def _product(node: Expr, args: Sequence[_Piece], known: Mapping[Expr, _Piece]) -
 def _product_of(factor: Fraction, rest: Expr, known: Mapping[Expr, _Piece]) -> _Piece:
     above: list[_Piece] = []
     below: list[_Piece] = []
-    for part in () if rest is ONE else rest.args if rest.op == "mul" else (rest,):
+    for part in () if rest is ONE else rest.factors:
         exponent = part.args[1].number if part.op == "pow" else None
         if exponent is not None and exponent < 0 and 1 / power(part.args[0], -exponent) is part:
             below.append(_raised(part.args[0], num(-exponent), known))

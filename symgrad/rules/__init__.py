@@ -63,7 +63,7 @@ CHEAPER: tuple[Rule | Transformation, ...] = (
     *CANCELLED,
     GATHERED,
     *CHOICES,
-    *(r for r in ALTERNATIVES if "factor" in r.name or r.name == "paired-squares"),
+    *(r for r in ALTERNATIVES if r.saves),
 )
 
 ALL_RULES: tuple[Rule | Transformation, ...] = (*RECOGNISE, *STABILISE, *KINKS, *ALTERNATIVES, *CANCELLED, *CHOICES)

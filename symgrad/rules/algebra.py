@@ -19,19 +19,11 @@ _LIMIT = ex.num(10**18)
 Powers = dict[Expr, Fraction]
 
 
-def _terms(node: Expr) -> tuple[Expr, ...]:
-    return node.args if node.op == "add" else (node,)
-
-
-def _factors(node: Expr) -> tuple[Expr, ...]:
-    return node.args if node.op == "mul" else (node,)
-
-
 def _powers(term: Expr) -> tuple[Fraction, Powers]:
     """A term as its rational coefficient and the rational exponents of its bases."""
     coefficient, rest = ex.split_coefficient(term)
     powers: Powers = {}
-    for factor in _factors(rest):
+    for factor in rest.factors:
         base, exponent = ex.split_power(factor)
         n = exponent.number
         if n is None:
@@ -106,9 +98,9 @@ def _occurs(exponent: Expr, terms: Iterable[Expr]) -> bool:
 
 def _exponential(term: Expr) -> tuple[Expr | None, Expr]:
     """`(a, c)` with term = c * exp(a)."""
-    for factor in _factors(term):
+    for factor in term.factors:
         if factor.op == "exp":
-            return factor.args[0], ex.mul(*(f for f in _factors(term) if f is not factor))
+            return factor.args[0], ex.mul(*(f for f in term.factors if f is not factor))
     return None, term
 
 
@@ -117,9 +109,9 @@ def shortened(node: Expr) -> Expr:
     flat = expanded(node.args) if node.op == "add" else None
     if flat is None or flat is node:
         return node
-    power = max((abs(n) for t in _terms(flat) for b, n in _powers(t)[1].items() if not b.is_static), default=0)
-    before = max((abs(n) for t in _terms(node) for b, n in _powers(t)[1].items() if not b.is_static), default=0)
-    if len(_terms(flat)) > len(_terms(node)) and power >= before:
+    power = max((abs(n) for t in flat.terms for b, n in _powers(t)[1].items() if not b.is_static), default=0)
+    before = max((abs(n) for t in node.terms for b, n in _powers(t)[1].items() if not b.is_static), default=0)
+    if len(flat.terms) > len(node.terms) and power >= before:
         return node
     return (common_factor(flat) if flat.op == "add" else None) or flat
 
@@ -178,14 +170,14 @@ def expanded(terms: Iterable[Expr]) -> Expr | None:
     total: list[Expr] = []
     for term in terms:
         product: list[Expr] = [ONE]
-        for factor in _factors(term):
+        for factor in term.factors:
             base, exponent = ex.split_power(factor)
             n = exponent.number
             if n is not None and base.op == "hypot" and n > 0 and n % 2 == 0:
                 base, n = ex.add(*(a**2 for a in base.args)), n / 2
             whole = n is not None and n.denominator == 1 and 0 < n <= _MOST_REPEATS and base.op == "add"
             if whole and n is not None:
-                options = [_terms(base)] * int(n)
+                options = [base.terms] * int(n)
             else:
                 options = [(factor if n is None else ex.power(base, ex.num(n)),)]
             for choices in options:
@@ -240,7 +232,7 @@ def reversed_fraction(node: Expr) -> Expr | None:
     if base is None:
         return None
     factors, degree = [], Fraction(0)
-    for factor in node.args if node.op == "mul" else (node,):
+    for factor in node.factors:
         inner, exponent = ex.split_power(factor)
         n = exponent.number
         if inner.op == "add" and n is not None and base in _bases(inner):
@@ -263,7 +255,7 @@ def _bases(node: Expr) -> dict[Expr, None]:
 def _variable(node: Expr) -> Expr | None:
     """The base of the highest power in the sums of a fraction."""
     best: tuple[Fraction, Expr] | None = None
-    for factor in node.args if node.op == "mul" else (node,):
+    for factor in node.factors:
         inner, exponent = ex.split_power(factor)
         n = exponent.number
         if inner.op == "add" and n is not None and (n < 0 or node.op == "mul"):
@@ -308,7 +300,7 @@ def softmax(node: Expr) -> Expr | None:
         if base.op != "add" or n is None or n > -1 or n.denominator != 1:
             continue
         for numerator in node.args:
-            if numerator.op == "exp" and any(numerator in _factors(t) for t in base.args):
+            if numerator.op == "exp" and any(numerator in t.factors for t in base.args):
                 inverse = make("exp", -numerator.args[0])
                 terms = [_with_exp(term, inverse) for term in base.args]
                 rest = ex.mul(*(f for f in node.args if f is not factor and f is not numerator))
@@ -332,7 +324,7 @@ def scaled_erfc(node: Expr) -> Expr | None:
 
 def exp_of_log_normal(node: Expr) -> Expr | None:
     """exp(b + n*log_ndtr(a)) as exp(b - n*a**2/2) * (erfcx(-a/sqrt(2))/2)**n, where that cancels in the exponent."""
-    terms = _terms(node.args[0])
+    terms = node.args[0].terms
     for term in terms:
         n, logarithm = ex.split_coefficient(term)
         if logarithm.op == "log_ndtr":
@@ -346,8 +338,8 @@ def exp_of_log_normal(node: Expr) -> Expr | None:
 
 def _with_exp(term: Expr, inverse: Expr) -> Expr:
     """term * exp(-a), with the exponentials merged."""
-    exponents = [f.args[0] for f in _factors(term) if f.op == "exp"]
-    others = [f for f in _factors(term) if f.op != "exp"]
+    exponents = [f.args[0] for f in term.factors if f.op == "exp"]
+    others = [f for f in term.factors if f.op != "exp"]
     return ex.mul(*others, _exp(reduce(ex.add, exponents, inverse.args[0])))
 
 
@@ -370,14 +362,14 @@ def power_as_exp(node: Expr) -> Expr | None:
 
 
 ALGEBRA = (
-    Transformation("common-factor", "add", common_factor, "one product for several"),
-    Transformation("pair-factor", "add", pair_factor, "one product for several"),
+    Transformation("common-factor", "add", common_factor, "one product for several", saves=True),
+    Transformation("pair-factor", "add", pair_factor, "one product for several", saves=True),
     Transformation("together", "add", together, "over one denominator the numerators cancel exactly"),
     Transformation("exp-difference-expanded", "add", exp_difference, "cancels"),
     Transformation("exp-difference-by-the-larger", "add", larger_exp_difference, "cancels; overflow times zero"),
     Transformation("expand", "mul", expand, "terms of different size stand apart"),
     Transformation("expand-power", "pow", expand, "terms of different size stand apart"),
-    Transformation("paired-squares", "mul", paired_squares, "the squares overflow before their product"),
+    Transformation("paired-squares", "mul", paired_squares, "the squares overflow before their product", saves=True),
     Transformation("reversed-fraction", "mul", reversed_fraction, "high powers overflow"),
     Transformation("reversed-quotient", "pow", reversed_fraction, "high powers overflow"),
     Transformation("clamped-growth", "mul", clamped_growth, "0 times infinity"),

@@ -64,9 +64,9 @@ ALTERNATIVE_RULES = (
     Rule("difference-of-squares", 1 - a**2, (1 - a) * (1 + a), "1 - a**2 cancels near 1"),
     Rule("difference-of-squares-2", a**2 - b**2, (a - b) * (a + b), "a**2 - b**2 cancels"),
     Rule("square-of-difference", a**2 - 2 * a * b + b**2, (a - b) ** 2, "the terms cancel"),
-    Rule("factor", a * b + a * c, a * (b + c), "one product for two"),
-    Rule("factor-one", a + a * c, a * (1 + c), "one product for two"),
-    Rule("factor-minus-one", a * c - a, a * (c - 1), "one product for two"),
+    Rule("factor", a * b + a * c, a * (b + c), "one product for two", saves=True),
+    Rule("factor-one", a + a * c, a * (1 + c), "one product for two", saves=True),
+    Rule("factor-minus-one", a * c - a, a * (c - 1), "one product for two", saves=True),
     Rule(
         "logistic-slope-difference",
         sigmoid(a) * sigmoid(-a) - sigmoid(b) * sigmoid(-b),

@@ -118,7 +118,7 @@ def choice_of_factors(node: Expr) -> Expr | None:
 
 def _powers(term: Expr) -> list[tuple[Expr, Fraction]]:
     found = []
-    for factor in term.args if term.op == "mul" else (term,):
+    for factor in term.factors:
         base, exponent = ex.split_power(factor)
         n = exponent.number
         found.append((factor, Fraction(1)) if n is None else (base, n))
@@ -150,7 +150,7 @@ def choice_of_terms(node: Expr) -> Expr | None:
     condition, then, otherwise = node.args
     if condition.is_static or "add" not in (then.op, otherwise.op):
         return None
-    own, theirs = (b.args if b.op == "add" else (b,) for b in (then, otherwise))
+    own, theirs = (b.terms for b in (then, otherwise))
     shared = [t for t in own if t in theirs]
     if not shared:
         return None

@@ -26,8 +26,8 @@ def log_of_exponentials(node: Expr) -> Expr | None:
         return None
     logs = []
     for term in total.args:
-        exponents = [f.args[0] for f in _factors(term) if f.op == "exp"]
-        weights = [f for f in _factors(term) if f.op != "exp"]
+        exponents = [f.args[0] for f in term.factors if f.op == "exp"]
+        weights = [f for f in term.factors if f.op != "exp"]
         if len(exponents) > 1 or factor < 0 or not all(map(_may_be_positive, weights)):
             return None
         weight = ex.mul(factor, *weights)
@@ -40,12 +40,8 @@ def _may_be_positive(weight: Expr) -> bool:
     return positive(weight, dict.fromkeys(weight.tensors, _POSITIVE) if n is not None and n < 0 else {})
 
 
-def _factors(term: Expr) -> tuple[Expr, ...]:
-    return term.args if term.op == "mul" else (term,)
-
-
 def _is_exponential(term: Expr) -> bool:
-    return any(f.op == "exp" for f in _factors(term))
+    return any(f.op == "exp" for f in term.factors)
 
 
 def log_of_logistic_interval(node: Expr) -> Expr | None:

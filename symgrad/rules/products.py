@@ -31,11 +31,7 @@ def _opened(node: Expr) -> Iterator[tuple[Expr, int, int]]:
 
 
 def _count(node: Expr) -> int:
-    return 0 if node is ex.ONE else len(_factors(node))
-
-
-def _factors(node: Expr) -> tuple[Expr, ...]:
-    return node.args if node.op == "mul" else (node,)
+    return 0 if node is ex.ONE else len(node.factors)
 
 
 def gathered_powers(node: Expr) -> Expr | None:
@@ -54,7 +50,7 @@ def gathered_powers(node: Expr) -> Expr | None:
 
 def logarithms_apart(node: Expr) -> Expr | None:
     """log(a * b**n / c) as log(a) + n * log(b) - log(c), in one step: each part may over- or underflow."""
-    factors = _factors(node.args[0])
+    factors = node.args[0].factors
     if len(factors) < 2 and factors[0].op != "pow":
         return None
     return ex.add(*(ex.mul(n, ex.make("log", base)) for base, n in map(ex.split_power, factors)))
@@ -62,7 +58,7 @@ def logarithms_apart(node: Expr) -> Expr | None:
 
 def log_of_varying_power(node: Expr) -> Expr | None:
     """The same where an exponent is no number, so that the power is never computed, nor in the derivatives."""
-    exponents = [ex.split_power(factor)[1] for factor in _factors(node.args[0])]
+    exponents = [ex.split_power(factor)[1] for factor in node.args[0].factors]
     return None if all(n.number is not None for n in exponents) else logarithms_apart(node)
 
 

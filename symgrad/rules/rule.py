@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from symgrad.ir import expr as ex
@@ -24,6 +24,7 @@ class Rule:
 
     `why` says what it gains. `domain` bounds the wildcards when the rule is proven (both sides must agree there).
     Rules of one `family` are not applied again to what one of them wrote, for a replacement may contain its pattern.
+    One that `saves` operations is tried where nothing is to be gained in accuracy, too.
     """
 
     name: str
@@ -33,6 +34,7 @@ class Rule:
     condition: Callable[[Mapping[Expr, Expr]], bool] = _always
     domain: tuple[float, float] = (-4.0, 4.0)
     family: str = ""
+    saves: bool = False
 
     @property
     def operation(self) -> str:
@@ -66,8 +68,8 @@ def with_negatives(rules: Sequence[Rule]) -> tuple[Rule, ...]:
         if rule.pattern.op == "add":
             negative = ex.add(*(ex.mul(-1, term) for term in rule.pattern.args))
             if all(negative is not other.pattern for other in rules):
-                why, where = rule.why, (rule.condition, rule.domain, rule.family)
-                found.append(Rule(f"{rule.name}-negated", negative, -rule.replacement, why, *where))
+                name = f"{rule.name}-negated"
+                found.append(replace(rule, name=name, pattern=negative, replacement=-rule.replacement))
     return tuple(found)
 
 
@@ -80,6 +82,7 @@ class Transformation:
     transform: Callable[[Expr], Expr | None]
     why: str
     family: str = ""
+    saves: bool = False
 
     def apply(self, node: Expr) -> Expr | None:
         """The rewritten node, or None where it does not apply."""

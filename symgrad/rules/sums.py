@@ -21,7 +21,7 @@ def opened_sum(node: Expr) -> Expr | None:
         if inner.op == "add":
             others = [t for t in node.args if t is not term]
             opened = ex.add(*others, *(ex.mul(coefficient, t) for t in inner.args))
-            if len(_terms(opened)) <= len(others) + len(inner.args) - 2:
+            if len(opened.terms) <= len(others) + len(inner.args) - 2:
                 return opened
     return None
 
@@ -34,7 +34,7 @@ def clamp_complement(node: Expr) -> Expr | None:
         if numbers and coefficient == -1 and inner.op == "clamp":
             number, (x, *bounds) = ex.add(*numbers), inner.args
             least, most = (
-                -b if b in (ex.OO, -ex.OO) else ex.add(number, *(-t for t in _terms(b))) for b in reversed(bounds)
+                -b if b in (ex.OO, -ex.OO) else ex.add(number, *(-t for t in b.terms)) for b in reversed(bounds)
             )
             if any(own.size < b.size for own, b in zip((most, least), bounds, strict=True) if not b.number):
                 others = (t for t in node.args if t is not term and not t.is_static)
@@ -46,7 +46,7 @@ def equal_constants(node: Expr) -> Expr | None:
     """sqrt(2/pi)*x - 2*sqrt(1/(2*pi))*x as 0: multiples of one value whose constants are equal in another spelling."""
     multiples: dict[Expr, list[tuple[Expr, Expr]]] = {}
     for term in node.args:
-        factors = term.args if term.op == "mul" else (term,)
+        factors = term.factors
         constants = [f for f in factors if not f.symbols]
         rest = ex.mul(*(f for f in factors if f.symbols))
         multiples.setdefault(rest, []).append((term, ex.mul(*constants)))
@@ -62,10 +62,6 @@ def _vanishes(constants: list[Expr]) -> bool:
         return all(map(mp.isfinite, values)) and bool(
             abs(mp.fsum(values)) <= max(map(abs, values)) * mp.mpf(2) ** -(_BITS // 2)
         )
-
-
-def _terms(node: Expr) -> tuple[Expr, ...]:
-    return node.args if node.op == "add" else (node,)
 
 
 OPENED_SUM = Transformation("opened-sum", "add", opened_sum, "equal terms cancel")

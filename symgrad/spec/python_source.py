@@ -24,18 +24,15 @@ Python file, so that everything after that is the same: keys, checks, messages w
 from __future__ import annotations
 
 import ast
-import io
-import tokenize
 from collections.abc import Iterator, Sequence
 from collections.abc import Mapping as Mapping_
-from dataclasses import dataclass, field
-from functools import cached_property
 
 from symgrad.errors import Location, Mistake, SpecError, shown
 from symgrad.spec.checks import build_spec
 from symgrad.spec.grammar import SPEC
 from symgrad.spec.model import Spec
 from symgrad.spec.python_names import Assigned, assigned, constants_of, read_in
+from symgrad.spec.python_nodes import Exact, NotLiteral, PythonNodes
 from symgrad.spec.readers import Report
 from symgrad.spec.yaml_source import Document, Entry, Mapping, Node, Scalar, SourceText
 from symgrad.spec.yaml_source import Sequence as List
@@ -48,17 +45,6 @@ _PLAIN_TYPES = frozenset({"float", "int", "bool", "str"})
 _OF_THE_FUNCTION = frozenset({"op", "tensors", "hyperparameters", "let", "outputs"})
 
 Function = ast.FunctionDef
-
-
-@dataclass(frozen=True)
-class _Exact(Scalar):
-    """A scalar whose text stands in the file as it is, but for comments, from `first` on."""
-
-    first: int = field(default=0, compare=False)
-
-    @cached_property
-    def _places(self) -> list[int]:
-        return [min(self.first + place, self.end) for place in range(len(self.text) + 1)]
 
 
 def read_functions(text: str, path: str) -> list[Spec]:
@@ -125,18 +111,14 @@ def decorated(tree: ast.Module, *, every: bool = False) -> Iterator[tuple[Functi
             yield function, found
 
 
-class _Reader:
+class _Reader(PythonNodes):
     """Makes one function the tree of a spec, noting every mistake on the way."""
 
     def __init__(self, source: SourceText, module: ast.Module, function: Function, decorator: ast.expr | None) -> None:
-        self._source = source
+        super().__init__(source)
         self._module = module
         self._function = function
         self._decorator = decorator
-        self._mistakes: list[Mistake] = []
-        self._starts = [0]
-        for line in source.text.splitlines(keepends=True):
-            self._starts.append(self._starts[-1] + len(line))
 
     def spec(self) -> Spec:
         """The spec. Raises SpecError."""
@@ -148,83 +130,6 @@ class _Reader:
         if report.mistakes:
             raise with_formula_mistakes(report.mistakes, spec)
         return spec
-
-    # ------------------------------------------------------------------------------------ places and leaves
-    def _index(self, line: int, column: int) -> int:
-        """The place in the text of what Python counts in bytes of a line."""
-        start = self._starts[line - 1]
-        text = self._source.text[start : self._starts[line] if line < len(self._starts) else None]
-        return start + (column if text.isascii() else len(text.encode()[:column].decode("utf-8", "replace")))
-
-    def _span(self, node: ast.AST) -> tuple[int, int]:
-        line, column = getattr(node, "lineno", 1), getattr(node, "col_offset", 0)
-        start = self._index(line, column)
-        last, end = getattr(node, "end_lineno", None), getattr(node, "end_col_offset", None)
-        return start, start if last is None or end is None else self._index(last, end)
-
-    def _location(self, node: ast.AST) -> Location:
-        return self._source.location(self._span(node)[0])
-
-    def _fault(self, node: ast.AST, where: str, message: str) -> None:
-        self._mistakes.append(self._source.mistake(self._location(node), where, message))
-
-    def _exact(self, text: str, node: ast.AST, style: str = "", skip: int = 0) -> Scalar:
-        start, end = self._span(node)
-        return _Exact(text, style, self._source, start, end, start + skip)
-
-    def _word(self, text: str, node: ast.AST) -> Scalar:
-        """A text that the source does not spell, which stands for a node."""
-        return self._exact(text, node)
-
-    def _formula(self, node: ast.expr, part: int | None = None) -> Scalar:
-        """The source of an expression, with blanks in place of comments and of what continues a line.
-
-        With ``part``, one of its results.
-        """
-        start, end = self._span(node)
-        text = _without_comments(self._source.text[start:end]) + ("" if part is None else f"[{part}]")
-        return _Exact(text, "", self._source, start, end, start)
-
-    def _entry(self, key: str, at: ast.AST, value: Node) -> tuple[str, Entry]:
-        return key, Entry(self._word(key, at), value)
-
-    def _mapping(self, at: ast.AST, *entries: tuple[str, Entry]) -> Mapping:
-        return Mapping(dict(entries), self._location(at))
-
-    def _nothing(self, at: ast.AST) -> Scalar:
-        start, _ = self._span(at)
-        return _Exact("", "", self._source, start, start, start)
-
-    def _literal(self, node: ast.expr) -> Node:
-        """A literal of Python as a node of YAML. Raises _NotLiteral."""
-        if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            return self._exact(node.value, node, '"', 1)
-        if isinstance(node, ast.Constant) and isinstance(node.value, bool):
-            return self._word("true" if node.value else "false", node)
-        if isinstance(node, ast.Constant) and node.value is None:
-            return self._nothing(node)
-        if isinstance(node, ast.Constant) and node.value is Ellipsis:
-            return self._word("...", node)
-        number = node.operand if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) else node
-        if isinstance(number, ast.Constant) and isinstance(number.value, int | float):
-            return self._word(("-" if number is not node else "") + repr(number.value), node)
-        if isinstance(node, ast.List | ast.Tuple):
-            return List(tuple(map(self._literal, node.elts)), self._location(node))
-        if isinstance(node, ast.Dict):
-            entries: dict[str, Entry] = {}
-            for key, value in zip(node.keys, node.values, strict=True):
-                if not (isinstance(key, ast.Constant) and isinstance(key.value, str)):
-                    raise _NotLiteral(key or value, "a key is a text in quotes")
-                entries[key.value] = Entry(self._exact(key.value, key, '"', 1), self._literal(value))
-            return Mapping(entries, self._location(node))
-        raise _NotLiteral(node, "must be a literal, because nothing here is run: a number, a text, True, a list, {...}")
-
-    def _literal_or_fault(self, node: ast.expr, where: str) -> Node | None:
-        try:
-            return self._literal(node)
-        except _NotLiteral as error:
-            self._fault(error.node, where, str(error))
-            return None
 
     # ------------------------------------------------------------------------------------ the spec
     def _keys(self) -> dict[str, Entry]:
@@ -252,7 +157,7 @@ class _Reader:
         for item in flagged.value.items:
             if isinstance(item, Scalar) and item.text in entries:
                 entry = entries[item.text]
-                no = Entry(item, _Exact("false", "", self._source, item.start, item.end, item.start))
+                no = Entry(item, Exact("false", "", self._source, item.start, item.end, item.start))
                 both = {"expr": Entry(entry.key, entry.value), "grad": no}
                 entries[item.text] = Entry(entry.key, Mapping(both, entry.location))
             else:
@@ -314,7 +219,7 @@ class _Reader:
         if argument.annotation is not None:
             try:
                 entries |= self._tensor_keys(argument.annotation)
-            except _NotLiteral as error:
+            except NotLiteral as error:
                 self._fault(error.node, f"tensors.{argument.arg}", str(error))
         if _is_none(default):
             self._fault(default or argument, f"tensors.{argument.arg}", _NO_VALUE.format(argument.arg))
@@ -325,12 +230,12 @@ class _Reader:
         return self._mapping(argument, *entries.items()) if entries else self._nothing(argument)
 
     def _tensor_keys(self, annotation: ast.expr) -> dict[str, Entry]:
-        """What an annotation says of a tensor. Raises _NotLiteral."""
+        """What an annotation says of a tensor. Raises NotLiteral."""
         annotation = self._resolved(annotation)
         if isinstance(annotation, ast.Call):
             entries = self._tensor_keys(annotation.func)
             if annotation.args:
-                raise _NotLiteral(annotation.args[0], 'keys of a tensor are given by name, such as domain="(0, oo)"')
+                raise NotLiteral(annotation.args[0], 'keys of a tensor are given by name, such as domain="(0, oo)"')
             return {**entries, **self._keywords(annotation)}
         if isinstance(annotation, ast.Subscript):
             dims = annotation.slice.elts if isinstance(annotation.slice, ast.Tuple) else [annotation.slice]
@@ -345,7 +250,7 @@ class _Reader:
         if kind is not None:
             return {"dtype": Entry(self._word("dtype", annotation), self._word(kind, annotation))}
         hint = "; a hyperparameter comes after '*'" if name in _PLAIN_TYPES else ""
-        raise _NotLiteral(
+        raise NotLiteral(
             annotation,
             f"{shown(name)} is no kind of tensor: symgrad.tensor, .constant, .integer, .boolean or torch.Tensor{hint}",
         )
@@ -373,7 +278,7 @@ class _Reader:
         found: dict[str, Entry] = {}
         for keyword in call.keywords:
             if keyword.arg is None:
-                raise _NotLiteral(keyword.value, "keys are given by name")
+                raise NotLiteral(keyword.value, "keys are given by name")
             name = isinstance(keyword.value, ast.Name) and keyword.value.id in _PLAIN_TYPES
             value = self._word(ast.unparse(keyword.value), keyword.value) if name else self._literal(keyword.value)
             found[keyword.arg] = Entry(self._word(keyword.arg, keyword), value)
@@ -385,7 +290,7 @@ class _Reader:
         if argument.annotation is not None:
             try:
                 entries |= self._hyperparameter_keys(argument.annotation)
-            except _NotLiteral as error:
+            except NotLiteral as error:
                 self._fault(error.node, where, str(error))
         if default is not None:
             value = self._literal_or_fault(default, where)
@@ -394,20 +299,20 @@ class _Reader:
         return self._mapping(argument, *entries.items())
 
     def _hyperparameter_keys(self, annotation: ast.expr) -> dict[str, Entry]:
-        """What an annotation says of a hyperparameter. Raises _NotLiteral."""
+        """What an annotation says of a hyperparameter. Raises NotLiteral."""
         annotation = self._resolved(annotation)
         name = ast.unparse(annotation)
         if name in _PLAIN_TYPES:
             return {"type": Entry(self._word("type", annotation), self._word(name, annotation))}
         if isinstance(annotation, ast.Call) and ast.unparse(annotation.func).endswith("hyperparameter"):
             if annotation.args:
-                raise _NotLiteral(annotation.args[0], "keys are given by name, such as type=float")
+                raise NotLiteral(annotation.args[0], "keys are given by name, such as type=float")
             return self._keywords(annotation)
         if isinstance(annotation, ast.Subscript) and ast.unparse(annotation.value).endswith("Literal"):
             values = annotation.slice.elts if isinstance(annotation.slice, ast.Tuple) else [annotation.slice]
             choices = List(tuple(map(self._literal, values)), self._location(annotation.slice))
             return {"choices": Entry(self._word("choices", annotation), choices)}
-        raise _NotLiteral(
+        raise NotLiteral(
             annotation, f"{shown(name)} is no type of a hyperparameter: float, int, bool, str, Literal[...]"
         )
 
@@ -479,14 +384,6 @@ def _is_none(node: ast.expr | None) -> bool:
     return isinstance(node, ast.Constant) and node.value is None
 
 
-class _NotLiteral(Exception):
-    """An annotation, a default or a key that reading alone cannot understand."""
-
-    def __init__(self, node: ast.AST, message: str) -> None:
-        super().__init__(message)
-        self.node = node
-
-
 _STATEMENTS: dict[type[ast.stmt], str] = {
     ast.If: "a statement 'if' is not part of the language; write where(condition, a, b), or a if condition else b",
     ast.For: "loops are not part of the language; write sum(...), or each step by name",
@@ -503,25 +400,3 @@ _STATEMENTS: dict[type[ast.stmt], str] = {
 
 def _statement_fault(statement: ast.stmt) -> str:
     return _STATEMENTS.get(type(statement), "an operation consists of assignments and a 'return'")
-
-
-def _without_comments(text: str) -> str:
-    """A piece of source of the same length, with blanks in place of comments and backslashes at ends of lines."""
-    pieces = list(text)
-    lines = text.splitlines(keepends=True)
-    starts = [0]
-    for line in lines:
-        starts.append(starts[-1] + len(line))
-    try:
-        for token in tokenize.generate_tokens(io.StringIO(f"({text}\n)").readline):
-            if token.type == tokenize.COMMENT:
-                row, column = token.start
-                start = starts[row - 1] + column - (row == 1)
-                pieces[start : start + len(token.string)] = " " * len(token.string)
-    except (tokenize.TokenError, SyntaxError):
-        return text
-    for end in starts[1:-1]:
-        for place in (end - 2, end - 3):
-            if place >= 0 and pieces[place] == "\\":
-                pieces[place] = " "
-    return "".join(pieces)

@@ -14,7 +14,7 @@ from symgrad.accuracy.evaluate import Environment
 from symgrad.ir.expr import Expr
 from symgrad.ir.traversal import rebuild, topological
 from symgrad.symbolic.bounded import bounded
-from symgrad.symbolic.from_sympy import from_sympy
+from symgrad.symbolic.from_sympy import from_sympy, opened
 from symgrad.symbolic.prove import Claim, judge
 from symgrad.symbolic.respell import SYMPY_FAULTS
 from symgrad.symbolic.to_sympy import NotConvertible, to_sympy
@@ -64,7 +64,7 @@ def _respelled(
     if not node.args or len(topological(node)) > largest:
         return node
     written = to_sympy(node, symbols)
-    return from_sympy(respell(written), {s: back[s] for s in written.free_symbols if s in back})
+    return opened(from_sympy(respell(written), {s: back[s] for s in written.free_symbols if s in back}))
 
 
 def _with_sign(symbol: Expr, points: Sequence[Environment]) -> Any:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from symgrad.accuracy.evaluate import Environment
 from symgrad.analysis.places import places
-from symgrad.compiler.workbench import hyperparameter_values, measured_values
+from symgrad.compiler.hyperparameters import hyperparameter_values, measured_values
 from symgrad.errors import SymgradError
 from symgrad.ir import expr as ex
 from symgrad.ir.expr import Expr
@@ -18,7 +18,8 @@ from symgrad.ops.tensors.random import BITS
 from symgrad.parse import Program
 from symgrad.spec.interval import Interval
 from symgrad.spec.model import Tensor
-from symgrad.symbolic.elements import RANDOM_BITS, Elements, NeedsPoint, contract, symbols_of
+from symgrad.symbolic.element_rules import contract
+from symgrad.symbolic.elements import RANDOM_BITS, Elements, NeedsPoint, symbols_of
 from symgrad.symbolic.field import Undecided
 from symgrad.symbolic.prove import Claim, Verdict, judge
 

@@ -183,7 +183,8 @@ def _slogdet(a: Tensor) -> Any:
 
 def _solve(a: Tensor, b: Tensor) -> Tensor:
     of_vectors = b.dim() == 1 or b.shape == a.shape[:-1]
-    solution: Tensor = torch.linalg.inv(a) @ (b.unsqueeze(-1) if of_vectors else b)
+    with torch.autocast(a.device.type, enabled=False):  # which casts products, and no solution
+        solution: Tensor = torch.linalg.inv(a) @ (b.unsqueeze(-1) if of_vectors else b)
     return solution.squeeze(-1) if of_vectors else solution
 
 

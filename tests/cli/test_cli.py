@@ -177,8 +177,8 @@ def test_check_tells_all_and_writes_nothing():
     result = run("check", "specs", "-o", "out", "-q")
     assert result.exit_code == 1
     assert result.stdout.splitlines() == [
-        "out/a.py: stale: the spec has changed",
-        "out/test_a.py: stale: the spec has changed",
+        "out/a.py: stale: the spec or an option has changed",
+        "out/test_a.py: stale: the spec or an option has changed",
         "out/b.py: hand-edited: it does not start with symgrad's header",
         "out/test_c.py: missing",
     ]

@@ -16,6 +16,7 @@ from symgrad.ir.expr import Expr
 from symgrad.ir.traversal import forget_nodes
 from symgrad.pipeline import Compiled, compile_spec
 from symgrad.spec import parse_spec
+from symgrad.targets.torch.runtime import _kernels
 
 SPEC = """
 op: kept
@@ -157,15 +158,22 @@ def test_a_search_that_spent_everything_is_believed_where_as_much_is_left(
     assert measured.read(content, Effort().left) is None, "with more another form might be found"
 
 
-def test_the_folder_is_that_of_the_users_cache_and_can_be_turned_off(tmp_path: Path) -> None:
-    for environment in (
-        {"SYMGRAD_CACHE": str(tmp_path / "symgrad"), "XDG_CACHE_HOME": "elsewhere"},
-        {"XDG_CACHE_HOME": str(tmp_path)},
-    ):
-        measured = measured_at_home("state", environment)
-        assert measured is not None
-        assert measured._folder == tmp_path / "symgrad" / "measured" / "state"
-        assert measured_at_home("state", {**environment, "SYMGRAD_MEASURED": "0"}) is None
+@pytest.mark.parametrize(
+    ("own", "base", "found"),
+    [("{}/own", "elsewhere", "{}/own"), ("", "{}", "{}/symgrad"), ("~/own", "", "~/own"), ("", "", "~/.cache/symgrad")],
+)
+def test_the_folder_is_that_of_compiled_passes_and_can_be_turned_off(
+    own: str, base: str, found: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SYMGRAD_CACHE", own.format(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", base.format(tmp_path))
+    monkeypatch.delenv("SYMGRAD_MEASURED", raising=False)
+    measured = measured_at_home("state")
+    assert measured is not None
+    assert measured._folder == Path(found.format(tmp_path)).expanduser() / "measured" / "state"
+    assert measured._folder.parents[1] == _kernels._cache_folder()
+    monkeypatch.setenv("SYMGRAD_MEASURED", "0")
+    assert measured_at_home("state") is None
 
 
 def test_few_states_of_the_compiler_are_kept(tmp_path: Path) -> None:

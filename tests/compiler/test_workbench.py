@@ -16,7 +16,9 @@ from symgrad.accuracy.candidates import Choice
 from symgrad.accuracy.equality import Check
 from symgrad.accuracy.evaluate import FLOAT32, FLOAT64
 from symgrad.compiler.compile import compile_operation
-from symgrad.compiler.workbench import Memory, Slope, Workbench, hyperparameter_values, isolate
+from symgrad.compiler.hyperparameters import hyperparameter_values
+from symgrad.compiler.judges import Memory
+from symgrad.compiler.workbench import Slope, Workbench, isolate
 from symgrad.ir import expr as ex
 from symgrad.ir import truth
 from symgrad.ir.expr import Expr, make

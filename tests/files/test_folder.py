@@ -53,7 +53,7 @@ def test_writes_then_leaves_alone(tmp_path):
     ("change", "reason"),
     [
         ({"module": "a = 2\n"}, "differently"),
-        ({"spec": SPEC.replace("2", "3")}, "the spec has changed"),
+        ({"spec": SPEC.replace("2", "3")}, "the spec or an option has changed"),
         ({"path": "other/swish2.yaml"}, "it comes from specs/swish.yaml"),
     ],
 )

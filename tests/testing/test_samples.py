@@ -34,6 +34,15 @@ def test_the_gradient_of_a_tangent_of_determinants_and_solutions_is_that_of_diff
     torch.testing.assert_close((found * moved).sum(), (more - less) / (2 * step), rtol=1e-6, atol=1e-6)
 
 
+@pytest.mark.parametrize("name", _FORMS)
+def test_determinants_and_solutions_have_the_dtype_of_torchs_own_under_autocast(name):
+    formula = _FORMS[name]
+    subject = Subject("op", formula, formula, (Input("x"),), pointwise=False)
+    x = 3 * torch.eye(3) + torch.ones(3, 3)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        torch.testing.assert_close(reference(subject, {})(x), formula(x))
+
+
 class _Newer(TorchFunctionMode):
     """A torch whose clamps pass no gradient at their bounds."""
 

@@ -18,6 +18,7 @@ from symgrad.ops.tensors import (
     scans,
     shaping,
     slices,
+    transposes,
     views,
     windows,
 )
@@ -59,7 +60,7 @@ ROWS = (
     *ordering.ROWS,
     *products.ROWS,
     einsum.ROW,
-    *shaping.TRANSPOSITIONS,
+    *transposes.ROWS,
     *shaping.PLACES,
     shaping.DETACHED,
     *indexing.ROWS,

@@ -8,13 +8,10 @@ from typing import Any
 from symgrad.ir.expr import Expr, make
 from symgrad.ops.tensors.extent import along, reduced
 from symgrad.ops.tensors.indexing import put, take
-from symgrad.ops.tensors.reductions import KEEPDIM, total
-from symgrad.ops.tensors.row import Attribute, Tangents, TensorOp, same_of_tangent
+from symgrad.ops.tensors.reductions import total
+from symgrad.ops.tensors.row import DIM, KEEPDIM, LAST, Attribute, Tangents, TensorOp, same_of_tangent
 from symgrad.ops.tensors.shaping import drop, restore
 from symgrad.spec.interval import Interval
-
-DIM = Attribute("dim", "dim", required=True)
-LAST = Attribute("dim", "dim", -1)
 
 
 # ------------------------------------------------------------------------------------------------ softmax

@@ -13,11 +13,8 @@ from symgrad.ir.expr import ONE, ZERO, Expr, make
 from symgrad.ir.truth import compare, where
 from symgrad.ops.tensors import sizes
 from symgrad.ops.tensors.extent import Dim, Extent, ShapeConflict, extent, positions, same, unknown
-from symgrad.ops.tensors.row import Attribute, Tangents, TensorOp, same_of_tangent
+from symgrad.ops.tensors.row import DIM, FIRST, Tangents, TensorOp, same_of_tangent
 from symgrad.ops.tensors.shaping import unsqueeze
-
-DIM = Attribute("dim", "dim", required=True)
-FIRST = Attribute("dim", "dim", 0)
 
 
 def _size_along(of: int) -> Callable[[Expr], Dim | None]:

@@ -9,12 +9,11 @@ from typing import Any
 from symgrad.ir.expr import ZERO, Expr, add, make, split_coefficient
 from symgrad.ops.tensors import sizes
 from symgrad.ops.tensors.extent import Dim, Extent, ShapeConflict, extent, positions, same, unknown
-from symgrad.ops.tensors.row import Attribute, Ref, Tangents, TensorOp
+from symgrad.ops.tensors.row import DIM, FIRST, Attribute, Ref, Tangents, TensorOp
 from symgrad.ops.tensors.shaping import expand, unsqueeze
-from symgrad.ops.tensors.slices import DIM, MOVES, length_along, slice_of
+from symgrad.ops.tensors.slices import MOVES, length_along, slice_of
 
 MOST_JOINED = 64  # tensors of one cat
-FIRST = Attribute("dim", "dim", 0)
 
 
 # ------------------------------------------------------------------------------------------------ joins

@@ -12,7 +12,8 @@ from symgrad.ir.expr import HALF, Expr, add, make
 from symgrad.ops.tensors.extent import Extent, ShapeConflict, extent, same, unknown
 from symgrad.ops.tensors.reductions import total
 from symgrad.ops.tensors.row import Tangents, TensorOp
-from symgrad.ops.tensors.shaping import matrix_transpose, unsqueeze
+from symgrad.ops.tensors.shaping import unsqueeze
+from symgrad.ops.tensors.transposes import matrix_transpose
 
 
 def product(a: Expr, b: Expr) -> Expr:

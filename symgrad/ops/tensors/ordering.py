@@ -9,12 +9,9 @@ from symgrad.ir.truth import compare, where
 from symgrad.ops.tensors.along import fields
 from symgrad.ops.tensors.extent import Dim, Extent, ShapeConflict, along, positions, reduced, unknown
 from symgrad.ops.tensors.indexing import put, take
-from symgrad.ops.tensors.reductions import DIMS, KEEPDIM, total, var
-from symgrad.ops.tensors.row import Attribute, Tangents, TensorOp
+from symgrad.ops.tensors.reductions import DIMS, total, var
+from symgrad.ops.tensors.row import DIM, KEEPDIM, LAST, Attribute, Tangents, TensorOp
 from symgrad.ops.tensors.shaping import drop, restore
-
-DIM = Attribute("dim", "dim", required=True)
-LAST = Attribute("dim", "dim", -1)
 
 
 def _indices(node: Expr) -> Expr:

@@ -14,7 +14,8 @@ from symgrad.ir.expr import Expr, add, make
 from symgrad.ops.tensors import sizes
 from symgrad.ops.tensors.extent import Dim, Extent, ShapeConflict, broadcast, extent, same, unknown
 from symgrad.ops.tensors.row import Attribute, Tangents, TensorOp
-from symgrad.ops.tensors.shaping import matrix_transpose, squeeze, sum_to, unsqueeze
+from symgrad.ops.tensors.shaping import squeeze, sum_to, unsqueeze
+from symgrad.ops.tensors.transposes import matrix_transpose
 
 Make = Callable[..., Expr]
 

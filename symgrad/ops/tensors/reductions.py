@@ -10,13 +10,12 @@ from typing import Any
 from symgrad.ir.expr import ONE, ZERO, Expr, make, num, power, symbol
 from symgrad.ir.truth import compare, where
 from symgrad.ops.tensors.extent import extent, reduced, same
-from symgrad.ops.tensors.row import TENSOR_OPS, Attribute, Ref, Tangents, TensorOp, same_of_tangent
+from symgrad.ops.tensors.row import KEEPDIM, TENSOR_OPS, Attribute, Ref, Tangents, TensorOp, same_of_tangent
 from symgrad.ops.tensors.shapes import covers, shape_sources
 from symgrad.ops.tensors.shaping import count, expand, restore, unsqueeze
 from symgrad.spec.interval import Interval
 
 _EPS = num(Fraction(1, 10**8))
-KEEPDIM = Attribute("keepdim", "bool", False)
 DIMS = (Attribute("dim", "dims"), KEEPDIM)
 
 Slope = Callable[[Expr], Expr]

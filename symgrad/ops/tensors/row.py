@@ -49,6 +49,13 @@ class Attribute:
     fixed: bool = False
 
 
+# Attributes that many rows have: one dimension that must be given, that is the first, or the last, unless it is given.
+DIM = Attribute("dim", "dim", required=True)
+FIRST = Attribute("dim", "dim", 0)
+LAST = Attribute("dim", "dim", -1)
+KEEPDIM = Attribute("keepdim", "bool", False)
+
+
 @dataclass(frozen=True)
 class TensorOp:
     """One tensor operation.

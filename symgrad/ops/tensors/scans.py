@@ -11,9 +11,8 @@ from collections.abc import Callable
 
 from symgrad.ir.expr import Expr, make
 from symgrad.ops.tensors.extent import along
-from symgrad.ops.tensors.row import Attribute, Tangents, TensorOp
+from symgrad.ops.tensors.row import DIM, Attribute, Tangents, TensorOp
 
-_DIM = Attribute("dim", "dim", required=True)
 _STEP = Attribute("step", "int", required=True)
 
 
@@ -99,7 +98,7 @@ ROWS = (
         "cumprod",
         whole=True,
         rounds_inside=True,
-        attributes=(_DIM,),
+        attributes=(DIM,),
         torch="{0}.cumprod({attributes})",
         vjp=_cumprod_vjp,
         jvp=_cumprod_jvp,
@@ -111,7 +110,7 @@ ROWS = (
     TensorOp(
         "logcumsumexp",
         rounds_inside=True,
-        attributes=(_DIM,),
+        attributes=(DIM,),
         torch="{0}.logcumsumexp({attributes})",
         vjp=_logcumsumexp_vjp,
         jvp=_logcumsumexp_jvp,
@@ -127,7 +126,7 @@ INTERNAL = (
     TensorOp(
         "scan",
         operands=("decay", "input"),
-        attributes=(_DIM,),
+        attributes=(DIM,),
         torch="rt.scan({0}, {1}, {dim})",
         vjp=_vjp_of_scan,
         jvp=_jvp_of_scan,
@@ -138,7 +137,7 @@ INTERNAL = (
     TensorOp(
         "scan_back",
         operands=("decay", "input"),
-        attributes=(_DIM,),
+        attributes=(DIM,),
         torch="rt.scan_back({0}, {1}, {dim})",
         vjp=_vjp_of_scan_back,
         jvp=_jvp_of_scan_back,
@@ -148,7 +147,7 @@ INTERNAL = (
     ),
     TensorOp(
         "shifted",
-        attributes=(_DIM, _STEP),
+        attributes=(DIM, _STEP),
         torch="rt.shift({0}, {dim}, {step})",
         vjp=lambda node, g: (_shift_of(-1)(node, g),),
         jvp=_moved,
@@ -158,7 +157,7 @@ INTERNAL = (
     ),
     TensorOp(
         "shifted_from",
-        attributes=(_DIM, Attribute("start", "order", required=True)),
+        attributes=(DIM, Attribute("start", "order", required=True)),
         torch="rt.shift({0}, {dim}, 1, {start})",
         vjp=lambda node, g: (_shift_of(-1)(node, g),),
         jvp=_moved,

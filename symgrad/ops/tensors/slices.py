@@ -12,10 +12,8 @@ from symgrad.ir.expr import ZERO, Expr, make, split_coefficient
 from symgrad.ir.traversal import topological
 from symgrad.ops.tensors import sizes
 from symgrad.ops.tensors.extent import Dim, Extent, ShapeConflict, extent, positions, unknown
-from symgrad.ops.tensors.row import Attribute, Ref, Tangents, TensorOp, same_of_tangent
+from symgrad.ops.tensors.row import DIM, Attribute, Ref, Tangents, TensorOp, same_of_tangent
 from symgrad.ops.tensors.shaping import squeeze
-
-DIM = Attribute("dim", "dim", required=True)
 
 
 def place_of(dim: Any, x: Expr, what: str) -> int:
@@ -63,7 +61,7 @@ def _between_size(node: Expr, operands: tuple[Extent, ...]) -> Extent:
 
 def _bound(number: Expr, size: Dim) -> Dim | None:
     """A bound counted from the start; None where it may count from the end or not."""
-    signs = {(split_coefficient(term)[0] < 0) for term in (number.args if number.op == "add" else (number,))}
+    signs = {(split_coefficient(term)[0] < 0) for term in number.terms}
     counted = any(n.op == "count" for n in topological(number))
     if len(signs) > 1 and not counted:
         return None

@@ -14,7 +14,7 @@ from symgrad.lower.code import Code, all_of, any_of, binary, code, constant, joi
 from symgrad.targets.constants import constant_name, constant_value
 from symgrad.targets.cpp.spellings import SPELLINGS
 from symgrad.targets.exactness import is_decimal
-from symgrad.targets.fused.writing import PassPrinter
+from symgrad.targets.fused.writing import POWERS, PassPrinter
 
 __all__ = ["CppPrinter"]
 
@@ -59,8 +59,8 @@ class CppPrinter(PassPrinter):
     def _power(self, node: Expr) -> Code:
         base, exponent = node.args
         n = exponent.number
-        if n in _POWERS:
-            return code(f"{_POWERS[n]}({{0}})", self.lanes(base))
+        if n in POWERS:
+            return code(f"{POWERS[n]}({{0}})", self.lanes(base))
         found = self.lanes(base, node.args)
         return code("pow({0}, {1})", found, self(exponent) if exponent.is_static else self.lanes(exponent))
 
@@ -88,7 +88,7 @@ class CppPrinter(PassPrinter):
             exponent = node.args[1].number
             if exponent == -1:
                 return code("1 / {0}", parts[0])
-            return code("std.sqrt({0})" if exponent == Fraction(1, 2) else "std.pow({0}, {1})", *parts)
+            return code("__builtin_sqrt({0})" if exponent == Fraction(1, 2) else "__builtin_pow({0}, {1})", *parts)
         return self._shared(node) or code(SPELLINGS[node.op].number, *parts)
 
     def _constant(self, node: Expr) -> Code:
@@ -112,13 +112,6 @@ class CppPrinter(PassPrinter):
         return name(self.constants[node])
 
 
-_POWERS = {
-    Fraction(2): "square",
-    Fraction(3): "cube",
-    Fraction(1, 2): "sqrt",
-    Fraction(-1, 2): "rsqrt",
-    Fraction(3, 2): "sqrt_cubed",
-}
 _INTEGERS = 2**31
 _EXACT = 2**53  # whole numbers below it are doubles; those from 2**64 on are no integers of C++
 

@@ -76,7 +76,7 @@ def _product(node: Expr) -> tuple[list[Expr], dict[Expr, Factor]] | None:
     """The factors of a product that are such functions, by their argument, and the others; None if there are none."""
     rest: list[Expr] = []
     factors: dict[Expr, Factor] = {}
-    for part in node.args if node.op == "mul" else (node,):
+    for part in node.factors:
         base, exponent = ex.split_power(part)
         found = None if base.is_static else _factor(base)
         power = exponent.number

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
 from typing import ClassVar
 
 from symgrad.ir.expr import COMPARISONS, LOGICAL, Expr
@@ -13,9 +14,18 @@ from symgrad.lower.code import Code, binary, code, name, names_in
 from symgrad.lower.naming import Names
 from symgrad.lower.schedule import choose_temporaries
 
-__all__ = ["PassPrinter", "is_structure", "name_values"]
+__all__ = ["POWERS", "PassPrinter", "is_structure", "name_values"]
 
 _STRUCTURE = frozenset({"sym", "num", "const", "true", "false", "add", "sub", "mul", "div", "neg", "pow", "where"})
+
+POWERS = {
+    Fraction(2): "square",
+    Fraction(3): "cube",
+    Fraction(1, 2): "sqrt",
+    Fraction(-1, 2): "rsqrt",
+    Fraction(3, 2): "sqrt_cubed",
+}
+"""The powers that every language has a function for."""
 
 
 def is_structure(node: Expr) -> bool:

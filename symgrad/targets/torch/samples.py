@@ -10,8 +10,8 @@ from symgrad.accuracy.cost import is_product
 from symgrad.accuracy.evaluate import exact
 from symgrad.accuracy.sampling import some_of
 from symgrad.analysis.places import places
+from symgrad.compiler.hyperparameters import hyperparameter_values
 from symgrad.compiler.operation import Variant
-from symgrad.compiler.workbench import hyperparameter_values
 from symgrad.differentiate.modes import is_tensor_op
 from symgrad.ir.branches import Split, absent
 from symgrad.ir.expr import Expr

@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Callable, Mapping
-from fractions import Fraction
 from typing import ClassVar
 
 from symgrad.accuracy.evaluate import exact
 from symgrad.ir.expr import Expr
 from symgrad.lower.code import Code, binary, code, constant, joined, minus, name
 from symgrad.targets.constants import constant_name, number
-from symgrad.targets.fused.writing import PassPrinter
+from symgrad.targets.fused.writing import POWERS, PassPrinter
 from symgrad.targets.triton.spellings import SPELLINGS
 
 __all__ = ["TritonPrinter"]
@@ -80,7 +79,7 @@ class TritonPrinter(PassPrinter):
 
     def _power(self, node: Expr) -> Code:
         base, exponent = node.args
-        known = None if exponent.number is None else _POWERS.get(exponent.number)
+        known = None if exponent.number is None else POWERS.get(exponent.number)
         if known is not None:
             return code(f"{known}({{0}})", self.block(base))
         return code("libdevice.pow({0}, {1})", self.block(base), self.block(exponent))
@@ -121,13 +120,6 @@ def _is_single(value: float) -> bool:
     return bool(rounded == value)
 
 
-_POWERS = {
-    Fraction(2): "square",
-    Fraction(3): "cube",
-    Fraction(1, 2): "sqrt",
-    Fraction(-1, 2): "rsqrt",
-    Fraction(3, 2): "sqrt_cubed",
-}
 _SPECIAL: dict[str, Callable[[TritonPrinter, Expr], Code]] = {
     "neg": TritonPrinter._neg,
     "not": TritonPrinter._not,

@@ -1,0 +1,102 @@
+"""The forms of one formula that were measured, and how each was derived."""
+
+from __future__ import annotations
+
+from symgrad.accuracy.candidates import Candidate, Effort
+from symgrad.accuracy.cost import price
+from symgrad.accuracy.evaluate import FLOAT32, FLOAT64
+from symgrad.accuracy.measure import ALLOWED, Judge
+from symgrad.accuracy.rewrite import Step
+from symgrad.ir.expr import Expr
+from symgrad.ir.traversal import topological
+
+_BOUNDED = {"clamped-growth", "rational-in-bounded-exp", "saturated"}  # no identities: compared far outside as well
+
+
+def operands(formula: Expr) -> int:
+    """Their number over all operations: what one pass over a formula costs."""
+    return sum(len(node.args) for node in topological(formula))
+
+
+class Pool:
+    """The forms of one formula that were measured, and how each was derived."""
+
+    def __init__(self, formula: Expr, judge: Judge, effort: Effort) -> None:
+        self.formula = formula
+        self.effort = effort
+        self.judge = judge
+        self.precision = judge.precision
+        self.measured: dict[Expr, Candidate] = {}
+        self.origin: dict[Expr, tuple[Step, ...]] = {formula: ()}
+        self.rejected: set[Expr] = set()
+        self._equal: dict[Expr, bool] = {formula: True}
+
+    @property
+    def best(self) -> Candidate:
+        return self.leading(1)[0]
+
+    @property
+    def settled(self) -> bool:
+        """Whether the search is over: nothing is to be gained, or nothing is left to spend."""
+        return self.effort.is_spent or self.best.accurate
+
+    def leading(self, count: int) -> list[Candidate]:
+        """The best candidates of those that are equal to the formula; others are dropped when they get so far."""
+        found: list[Candidate] = []
+        for candidate in sorted(self.measured.values(), key=lambda c: c.key):
+            if len(found) == count:
+                break
+            if self.equal(candidate.form):
+                found.append(candidate)
+            else:
+                del self.measured[candidate.form]
+                self.rejected.add(candidate.form)
+        return found
+
+    def promising(self, count: int) -> list[Candidate]:
+        """Candidates with the fewest inaccurate points, from which others may get far."""
+        ranked = sorted(self.measured.values(), key=lambda c: (self.inaccurate(c.form), c.cost))
+        found: list[Candidate] = []
+        for candidate in ranked:
+            if len(found) == count:
+                break
+            if self.equal(candidate.form):
+                found.append(candidate)
+        return found
+
+    def inaccurate(self, form: Expr) -> int:
+        """At how many points a form errs."""
+        found = 0
+        for target, bound in ALLOWED.items():
+            found += sum(e > bound for e in self.judge.measure(form, target).errors.values())
+        return found
+
+    def measure(self, form: Expr) -> Candidate:
+        if form not in self.measured:
+            self.effort.spend(operands(form) * sum(map(len, self.judge.sample.points.values())))
+            scores = self.judge.score(form, FLOAT32), self.judge.score(form, FLOAT64)
+            self.measured[form] = Candidate(form, *scores, price(form), far_worth=self.precision.far_worth)
+        return self.measured[form]
+
+    def add(self, form: Expr, steps: tuple[Step, ...], approximate: bool = False) -> None:
+        """Measure a form that `steps` derived; it is compared with the formula only when it turns out good.
+
+        One that costs no less than a form with which nothing but time is to be gained is not even measured.
+        """
+        if form not in self.measured and form not in self.rejected:
+            best = self.best
+            if best.accurate and price(form) >= best.price:
+                return
+            self.measure(form)
+            self.origin[form] = steps
+            if approximate:
+                self._equal[form] = True  # as far as measured, in both formats
+
+    def equal(self, form: Expr) -> bool:
+        """Whether a form agrees with the formula at high precision."""
+        if form not in self._equal:
+            check = self.judge.check
+            if any(step.rule in _BOUNDED for step in self.origin.get(form, ())):
+                check = self.judge.sample.thorough_check
+            self._equal[form] = check(self.formula, form)
+        return self._equal[form]
