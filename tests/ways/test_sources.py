@@ -259,7 +259,8 @@ def test_an_operation_is_callable_has_its_names_and_its_mathematics(capsys: pyte
     with pytest.raises(AttributeError, match="no attribute 'Mish'"):
         _ = op.Mish
     op.explain()
-    assert "sigmoid" in capsys.readouterr().out
+    first, *others = capsys.readouterr().out.splitlines()
+    assert "; proven by " in first and any("sigmoid" in line for line in others)
 
 
 def test_a_large_formula_and_one_with_integers_show_no_marks_of_the_compiler() -> None:
@@ -485,3 +486,12 @@ def test_what_needs_no_sympy_and_no_processes_leaves_them_out(tmp_path: Path) ->
         ["gen", spec, "-o", out, "-j", "1"],
     ):
         subprocess.run([sys.executable, "-c", code, *arguments], check=True, capture_output=True, cwd=tmp_path)
+
+
+def test_what_users_write_passes_a_strict_type_checker() -> None:
+    pytest.importorskip("mypy", reason="no mypy")
+    root = Path(symgrad.__file__).parent.parent
+    options = ["--cache-dir", str(root / ".mypy_cache"), "--config-file", str(root / "pyproject.toml")]
+    command = [sys.executable, "-m", "mypy", "--strict", *options, str(HERE / "typed.py")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=root)
+    assert done.returncode == 0, done.stdout
