@@ -1,11 +1,9 @@
-"""Mistakes that the suite must notice: ``python -m tests.mutants`` makes each of them in a generated module, and
-fails if
-one survives.
+"""Mistakes that the suite must notice: ``python -m tests.mutants`` makes each of them in a generated module, and fails
+if one survives.
 
 Mistakes of modules are made on their syntax trees: every arithmetic operator, comparison, constant and sign of every
-method in turn, every gradient that is returned, every term that is added, every helper that is left out. Those of
-what modules
-share are listed one by one, with the operation in which they must be noticed.
+method in turn, every gradient that is returned, every term that is added, every helper that is left out. Those of what
+modules share are listed one by one, with the operation in which they must be noticed.
 """
 
 from __future__ import annotations
@@ -346,8 +344,10 @@ def _body_hash(source: str) -> str:
 
 
 def killer(mutant: Mutant, folder: Path, *, slow: bool = True) -> str | None:
-    """The first check that notices a mistake, with what it says; None where all pass. Those that compile are
-    ``slow``."""
+    """The first check that notices a mistake, with what it says; None where all pass.
+
+    Those that compile are ``slow``.
+    """
     item = generated(mutant.op)
     texts = {f"{mutant.op}.py": item.module, **item.shared, **item.passes}
     changed = {mutant.file: mutant.make(texts[mutant.file])}

@@ -1,6 +1,6 @@
-"""The checks of a generated test notice mistakes in the module: a dozen here, all of them with ``python -m
-tests.mutants`` or
-``pytest -m mutants``."""
+"""The checks of a generated test notice mistakes in the module: a dozen here, all of them with
+``python -m tests.mutants`` or ``pytest -m mutants``.
+"""
 
 from __future__ import annotations
 
