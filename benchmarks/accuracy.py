@@ -2,6 +2,7 @@
 
     python benchmarks/accuracy.py specs/*.yaml
     python benchmarks/accuracy.py --densities     those of the distributions of sympy.stats
+    python benchmarks/accuracy.py --written       of formulas as people write them
 
 Values and first derivatives of what is pointwise, computed by torch where symgrad measures forms, and compared with
 the truth. Errors are in ulp of the true value, less what an ulp in each input would change (`options.precision`); `inf`
@@ -36,6 +37,21 @@ from symgrad.targets.torch.samples import variant_at
 GOOD = 4.0  # ulp
 SMALLEST = math.ldexp(1.0, FLOAT32.min_exponent - 1)
 DTYPES = {"float": torch.float32, "int": torch.int64, "bool": torch.bool}
+
+# Formulas as people write them, of which no rule alone makes an accurate form.
+WRITTEN = {
+    "mean_of_squares": "(a**2 + b**2) / 2 - (a + b)**2 / 4",
+    "expanded_cube": "3*a*b**2 + a**3 - 3*a**2*b - b**3",
+    "expanded_huber": "where(abs(a - b) < 1, (a**2 - 2*a*b + b**2) / 2, abs(a - b) - 1/2)",
+    "expanded_gaussian": "-(x**2 - 2*x*m + m**2) / (2*exp(2*s)) - s - log(2*pi) / 2",
+    "log_of_exponentials": "log(exp(x)/2 + exp(-x)/2)",
+    "one_less_square_of_cos": "1 - cos(x)**2",
+    "sine_of_difference": "sin(a)*cos(b) - cos(a)*sin(b)",
+    "angle_between": "acos(sin(a)*sin(b) + cos(a)*cos(b))",
+    "extrema_of_numbers_first": "min(2, max(0, x))",
+    "comparison_of_a_number_first": "where(1 >= abs(x), x**2 / 2, abs(x) - 1/2)",
+    "two_less_erfc": "2 - erfc(x)",
+}
 
 
 @dataclass(frozen=True)
@@ -105,12 +121,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("specs", nargs="*", type=Path)
     parser.add_argument("--densities", action="store_true", help="logarithms of the densities of sympy.stats")
+    parser.add_argument("--written", action="store_true", help="formulas as people write them")
     arguments = parser.parse_args()
     operations = map(symgrad.op, map(str, arguments.specs))
     if arguments.densities:
         import sympy_corpus
 
         operations = chain(operations, (density() for _, density in sympy_corpus.densities()))
+    if arguments.written:
+        operations = chain(operations, (symgrad.op(name, y=text) for name, text in WRITTEN.items()))
     rows = [row for operation in operations if (row := measured(operation)) is not None]
     good = sum(max(own) <= GOOD for own, _ in rows)
     print(f"within {GOOD:g} ulp: {good} of {len(rows)} generated, {sum(max(c) <= GOOD for _, c in rows)} composites")

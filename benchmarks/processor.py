@@ -1,12 +1,13 @@
 """Fused passes in time that a processor spends: parts of the last dimension, and a cross-entropy with labels.
 
     python benchmarks/processor.py parts       # rotary embedding and gated units on one tensor, over the memory limit
+    python benchmarks/processor.py rows        # softmax, cross-entropy and layer norm along rows
     python benchmarks/processor.py labels      # the mean cross-entropy of 32,000 classes, user and system time
 
-One thread, forward and backward, medians. For parts all contenders take turns. With labels the gradient is as large as
-the logits, and what the system takes to provide memory depends on who had it before: each contender runs some times by
-itself, after calls that are not counted, and beside it stands the time in which the same memory is written and nothing
-else done, in pages of the usual size and in large ones.
+One thread, forward and backward, medians. For parts and rows all contenders take turns. With labels the gradient is as
+large as the logits, and what the system takes to provide memory depends on who had it before: each contender runs some
+times by itself, after calls that are not counted, and beside it stands the time in which the same memory is written and
+nothing else done, in pages of the usual size and in large ones.
 """
 
 from __future__ import annotations
@@ -90,6 +91,26 @@ def timed(run: Callable[[], Any], repeat: int) -> tuple[float, float]:
     return user / repeat, system / repeat
 
 
+def soft_labels(logits: Tensor, target: Tensor) -> Tensor:
+    """Mean cross-entropy of class probabilities, smoothed by a tenth."""
+    return F.cross_entropy(logits, target, label_smoothing=0.1)
+
+
+def normalised(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """Layer norm."""
+    return F.layer_norm(x, weight.shape, weight, bias)
+
+
+# Of each: the spec, torch's own, the other arguments for so many rows and columns, and whether there is one result.
+ALONG: Sequence[tuple[str, Callable[..., Tensor], Callable[[int, int], list[Tensor]], bool]] = (
+    ("softmax_rows", lambda x: F.softmax(x, -1), lambda n, c: [], False),
+    ("cross_entropy_smoothed", soft_labels, lambda n, c: [torch.rand(n, c).softmax(-1)], True),
+    ("mean_label_cross_entropy", F.cross_entropy, lambda n, c: [torch.randint(0, c, (n,))], True),
+    ("layer_norm", normalised, lambda n, c: [torch.rand(c) + 0.5, torch.randn(c)], False),
+)
+COLUMNS = (10, 20, 64, 100, 128, 200, 1024)
+
+
 def both_ways(function: Callable[..., Tensor], args: Sequence[Tensor], cotangent: Tensor | None) -> Callable[[], None]:
     """Forward and backward in the first argument."""
 
@@ -143,6 +164,21 @@ def parts(load: Callable[[str], Callable[..., Tensor]], rounds: int) -> None:
         print(f"| {op} | {list(shapes[0])} | {found['limit']:.2f} | {' | '.join(ratios)} |", flush=True)
 
 
+def along(load: Callable[[str], Callable[..., Tensor]], rounds: int) -> None:
+    """Print the time of rows of few elements, about two million in all, beside torch's own and compiled ones."""
+    print("| operation | shape | ours, ms | torch.compile | torch |\n| --- | --- | --- | --- | --- |")
+    for op, native, others, reduced in ALONG:
+        function = load(op)
+        for columns in COLUMNS:
+            rows = (1 << 21) // columns
+            args = [torch.randn(rows, columns, requires_grad=True), *others(rows, columns)]
+            cotangent = None if reduced else torch.randn(rows, columns)
+            contenders = {"ours": function, "compiled": torch.compile(native, dynamic=False), "native": native}
+            found = in_turn({name: both_ways(f, args, cotangent) for name, f in contenders.items()}, rounds)
+            ratios = (f"{found[name] / found['ours']:.2f}" for name in ("compiled", "native"))
+            print(f"| {op} | {[rows, columns]} | {found['ours']:.2f} | {' | '.join(ratios)} |", flush=True)
+
+
 def filled(count: int, *, large: bool) -> Callable[[], None]:
     """New memory that is written once."""
     advise = ctypes.CDLL(None).madvise
@@ -183,16 +219,17 @@ def labels(load: Callable[[str], Callable[..., Tensor]], rounds: int) -> None:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("parts", "labels"))
+    parser.add_argument("what", choices=("parts", "rows", "labels"))
     parser.add_argument("--rounds", type=int, default=15)
     given = parser.parse_args()
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as temporary:
         (Path(temporary) / "labels.yaml").write_text(LABELS, encoding="utf-8")
         nightly = [str(FIELD / "nightly" / f"{op}.yaml") for op in ("packed_swiglu", "packed_geglu", "rotary_pairs")]
-        specs = [str(FIELD / "rotary_halves.yaml"), *nightly, f"{temporary}/labels.yaml"]
+        rows = [str(FIELD.parent / f"{op}.yaml") for op in ("softmax_rows", "cross_entropy_smoothed", "layer_norm")]
+        specs = [str(FIELD / "rotary_halves.yaml"), *nightly, *rows, f"{temporary}/labels.yaml"]
         main(["gen", *specs, "-o", f"{temporary}/made", "--quiet"], standalone_mode=False)
         sys.path.insert(0, temporary)
-        {"parts": parts, "labels": labels}[given.what](
+        {"parts": parts, "rows": along, "labels": labels}[given.what](
             lambda op: getattr(import_module(f"made.{op}"), op), given.rounds
         )

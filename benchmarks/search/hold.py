@@ -378,22 +378,26 @@ class _Compared:
             return False
         every = torch.broadcast_tensors(*self.case.tensors)
         for i in where.nonzero().flatten().tolist()[:_MOST_ASKED]:
-            value = self._exactly(name, [float(t[i]) for t in every], i)
-            if value is None:
+            exactly = self._exactly(name, [float(t[i]) for t in every], i)
+            if exactly is None:
                 if name == "y" and not got[i].isfinite():  # a pole, which torch's own functions may miss
                     continue
                 return False
+            value, terms = exactly
             spread = float(self.spreads[name][i].nan_to_num(0.0, 0.0))
             # What is held against others may be as wrong as they are, which in float64 shows here alone.
             others = [float(r[name][i]) for r in (self.usual, self.eager) if name in self.eager and name in r]
             rounding = 8 * max((abs(o - value) for o in others if math.isfinite(o)), default=0.0)
-            rounding += 64 * self.info.eps * abs(value) + 16 * spread + _UNDERFLOW * self.info.tiny
+            rounding += 64 * self.info.eps * max(abs(value), terms) + 16 * spread + _UNDERFLOW * self.info.tiny
             if not abs(float(got[i]) - value) <= rounding:
                 return False
         return True
 
-    def _exactly(self, name: str, inputs: Sequence[float], i: int) -> float | None:
-        """A result at a point, derivatives by differences of many digits; None where it is undefined."""
+    def _exactly(self, name: str, inputs: Sequence[float], i: int) -> tuple[float, float] | None:
+        """A result at a point, derivatives by differences of many digits, and the size of the terms it is made of.
+
+        None where it is undefined.
+        """
         by_name = {s.name: s for s in self.made.formula.symbols}
         given_numbers = zip(self.made.drawn.spec.hyperparameters, self.case.numbers, strict=True)
         numbers = {by_name[h.name]: value for h, value in given_numbers if h.name in by_name}
@@ -412,10 +416,10 @@ class _Compared:
         if kind == "y":
             point = {s: v for s, v in zip(symbols, inputs, strict=True) if s is not None}
             (truth,) = Table([point | numbers], True)(self.made.formula)
-            return None if truth is None else float(truth.value)
+            return None if truth is None else (float(truth.value), 0.0)
         with mp.workprec(_BITS):
             steps = [(abs(mp.mpf(v)) or mp.mpf(1)) * mp.mpf(2) ** -150 for v in inputs]
-            slope = mp.mpf(0)
+            terms = []
             # Along each pair of variables, for steps are of the sizes of these.
             for places in product(*([k for k, share in enumerate(way) if share] for way in ways)):
                 points, signs = [], []
@@ -427,8 +431,9 @@ class _Compared:
                     signs.append(math.prod(sides))
                 values = Exact(points, _BITS)(self.made.formula)
                 total = mp.fsum(sign * value for sign, value in zip(signs, values, strict=True))
-                slope += total / mp.fprod(2 * steps[k] for k in places)
-            return float(factor * slope) if mp.isfinite(slope) else None
+                terms.append(factor * total / mp.fprod(2 * steps[k] for k in places))
+            slope, size = mp.fsum(terms), mp.fsum(map(abs, terms))
+            return (float(slope), float(size)) if mp.isfinite(slope) else None
 
     def _sentence(self, name: str, got: Tensor, true: Tensor, usual: Tensor, bad: Tensor) -> str:
         index = tuple(bad.nonzero()[0].tolist())

@@ -11,7 +11,7 @@ from symgrad.accuracy.measure import ALLOWED, Score
 from symgrad.accuracy.rewrite import Step
 from symgrad.ir.expr import Expr
 
-__all__ = ["LENIENT", "WIDE", "Candidate", "Choice", "Effort", "graded"]
+__all__ = ["JOINED", "LENIENT", "WIDE", "Candidate", "Choice", "Effort", "graded"]
 
 _MOST_EFFORT = 12_000_000  # operations times points for all formulas of an operation: some five seconds of a core
 _SHARE = 2  # of what is left, that part may be spent for one formula
@@ -52,6 +52,10 @@ WIDE = 2.5  # passes over memory that one pass in float64 costs
 LENIENT = 3.2  # float64 may err this much more than float32 before anything is given for it
 
 
+JOINED = "two-forms"
+"""The name of the step to a choice between two forms."""
+
+
 @dataclass(frozen=True)
 class Choice:
     """The chosen form of one formula, how it was derived and what it was chosen from.
@@ -64,6 +68,11 @@ class Choice:
     candidates: tuple[Candidate, ...]
     steps: tuple[Step, ...]
     others: tuple[tuple[Expr, tuple[Step, ...]], ...] = ()
+
+    @property
+    def is_joined(self) -> bool:
+        """Whether the form is a choice between two, whose steps come after each other here."""
+        return any(step.rule == JOINED for step in self.steps)
 
     def mapped(self, form: Callable[[Expr], Expr], step: Callable[[Expr], Expr]) -> Choice:
         """The same choice between other forms, derived by steps on other expressions."""

@@ -15,7 +15,7 @@ from itertools import islice
 
 from symgrad.accuracy.approximate import Target, is_readable, near, readings
 from symgrad.accuracy.cancellation import cancelling, cancelling_terms, erring_places, intervals_where_it_errs
-from symgrad.accuracy.candidates import LENIENT, WIDE, Candidate, Choice, Effort, graded
+from symgrad.accuracy.candidates import JOINED, LENIENT, WIDE, Candidate, Choice, Effort, graded
 from symgrad.accuracy.cost import price, total
 from symgrad.accuracy.equality import Check
 from symgrad.accuracy.evaluate import FLOAT32, FLOAT64, Environment
@@ -306,7 +306,7 @@ class _Search(Pool):
                 steps = dict.fromkeys((*self.origin[below], *self.origin[above]))
                 why = "each form where it is accurate"
                 known = all(self._equal[f] for f in (below, above))
-                self.add(form, (*steps, Step("two-forms", self.formula, form, why)), approximate=known)
+                self.add(form, (*steps, Step(JOINED, self.formula, form, why)), approximate=known)
             if found:
                 break
 

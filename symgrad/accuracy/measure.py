@@ -114,6 +114,15 @@ class Sample:
         self._moves: dict[tuple[Format, Expr], Sequence[int | None]] = {}
         self.local_errors: dict[tuple[Expr, Format, tuple[int, ...]], float] = {}
 
+    def at(self, target: Format, points: Sequence[Environment]) -> Sample:
+        """The sample of other points of one format."""
+        return Sample({target: points}, self.limits, self.large, self.computed, self.ends)
+
+    def extended(self, points: Mapping[Format, Sequence[Environment]]) -> Sample:
+        """The sample with further points."""
+        both = {target: [*own, *points[target]] for target, own in self.points.items()}
+        return Sample(both, self.limits, self.large, self.computed, self.ends)
+
     def far(self, target: Format) -> Sequence[bool]:
         """Of each point of a format, whether a tensor has a value there that nobody said it has."""
         if target not in self._far:

@@ -20,6 +20,7 @@ _EXTREME = (
     *(10.0, 13.0, 17.0, 20.0, 25.0, 33.0, 45.0, 60.0, 80.0, 88.5, 100.0, 200.0, 710.0, 1e3, 1e4, 1e6),
     *(1e9, 1e13, 1e19, 1e22, 1e30),
 )
+ORDINARY = (0.0, 0.05, 0.3, 0.8, 1.0, 1.5, 2.0, 3.0, 5.0, 8.0, 13.0, 20.0, 33.0, 60.0, 90.0, 200.0)
 _NEAR_ONE = (1e-6, -1e-6, 1e-4, -1e-4, 1e-3, -1e-3, 0.01, -0.01, 0.05, -0.05)  # distances
 _DENSE = tuple(round(0.137 * k, 3) for k in range(1, 60))  # where most arguments are; for formulas of one variable
 # Tensors near each other: magnitudes, and relative distances from them.
@@ -59,6 +60,13 @@ def magnitudes(values: tuple[float, ...], within: Interval, target: Format) -> t
     if not found:
         found[target.round(_middle(within))] = None
     return tuple(found)
+
+
+def values_of(symbol: Expr, within: Interval, sizes: tuple[float, ...], target: Format) -> Sequence[Any]:
+    """Samples of a tensor: floats of the given magnitudes, some whole numbers, or both truth values."""
+    if symbol["kind"] == "bool_tensor":
+        return [True, False]
+    return _whole_numbers(within) if symbol["kind"] == "int_tensor" else magnitudes(sizes, within, target)
 
 
 def _placed(scaled: float, size: float, within: Interval) -> tuple[float, ...]:
@@ -113,19 +121,14 @@ def _points(
     powers: bool,
     ratios: bool,
 ) -> list[Environment]:
-    settings = [dict(zip(scalars, own, strict=True)) for own in some_of([*scalars.values()], _MOST_SETTINGS)]
+    settings = settings_of(scalars)
     sweeps: dict[Expr, Sequence[Any]] = {}
     moderate: dict[Expr, Sequence[Any]] = {}
+    dense = _DENSE if len(tensors) == 1 else _DENSE[::4]
+    sizes = (*_EXTREME, *_MODERATE, *(1 + d for d in _NEAR_ONE), *dense)
     for symbol, within in tensors.items():
-        if symbol["kind"] == "bool_tensor":
-            sweeps[symbol] = moderate[symbol] = [True, False]
-        elif symbol["kind"] == "int_tensor":
-            sweeps[symbol] = moderate[symbol] = _whole_numbers(within)
-        else:
-            dense = _DENSE if len(tensors) == 1 else _DENSE[::4]
-            sizes = (*_EXTREME, *_MODERATE, *(1 + d for d in _NEAR_ONE), *dense)
-            sweeps[symbol] = magnitudes(sizes, within, target)
-            moderate[symbol] = magnitudes(_MODERATE, within, target)
+        sweeps[symbol] = values_of(symbol, within, sizes, target)
+        moderate[symbol] = values_of(symbol, within, _MODERATE, target)
     kept = [*_integers(moderate, tensors), *_at_zero(moderate, tensors)][: most // 4] if powers else []
 
     def swept(i: int, k: int) -> Environment:
@@ -151,6 +154,11 @@ def _points(
     own = ([{**p, **settings[k % len(settings)]} for k, p in enumerate(ps)] for ps in (kept, [*alike, *zeros]))
     first, last = own
     return [*first, *thinned, *last, *ends]
+
+
+def settings_of(scalars: Mapping[Expr, Sequence[Any]]) -> list[Environment]:
+    """Combinations of the values of hyperparameters."""
+    return [dict(zip(scalars, own, strict=True)) for own in some_of([*scalars.values()], _MOST_SETTINGS)]
 
 
 def some_of(values: Sequence[Sequence[Any]], most: int) -> list[tuple[Any, ...]]:

@@ -34,7 +34,7 @@ from symgrad.accuracy.widening import DOUBLE, NARROW, SINGLE, WIDEN
 from symgrad.ir.expr import Expr
 from symgrad.ir.traversal import topological
 
-__all__ = ["ROUGH", "Simulation"]
+__all__ = ["ROUGH", "Simulation", "is_cheap"]
 
 _BITS = 120  # working precision from which one correct rounding is made
 _ENOUGH = 100  # bits that an enclosure must tell for that
@@ -47,13 +47,17 @@ class Simulation:
 
     Python scalars (no tensor below them) are computed in float64, as generated code does, and so is what follows from a
     tensor that is widened, until a function rounds it. With `off`, the results that libraries may round differently
-    are off by these ulp, one after the other: those of functions, products and quotients.
+    are off by these ulp, one after the other: those of functions, products and quotients. With `quick`, functions of
+    float64 are the library's, an ulp or two off.
     """
 
-    def __init__(self, points: Sequence[Environment], target: Format, *, off: Sequence[int] = ()) -> None:
+    def __init__(
+        self, points: Sequence[Environment], target: Format, *, off: Sequence[int] = (), quick: bool = False
+    ) -> None:
         self.points = points
         self.target = target
         self.off = off
+        self._doubles = (FLOAT32.precision, FLOAT64.precision) if quick else (FLOAT32.precision,)
         self._columns: dict[Expr, list[Any]] = {}
         self._wide: set[Expr] = set()
 
@@ -83,7 +87,7 @@ class Simulation:
         if self.off and not node.is_static:
             apply = _off(self.off[len(self._columns) % len(self.off)], node, _operation(node, target), target)
             return list(map(apply, *columns))
-        return _applied(node, target, columns)
+        return _applied(node, target, columns, in_double=target.precision in self._doubles)
 
     def _operand(self, node: Expr, wide: bool) -> Sequence[Any]:
         """Python scalars enter a tensor operation in its format."""
@@ -91,6 +95,11 @@ class Simulation:
         if wide or node.tensors or not column or isinstance(column[0], bool | str):
             return column
         return _rounded(column, self.target)
+
+
+def is_cheap(node: Expr) -> bool:
+    """Whether an operation takes microseconds at a point."""
+    return not node.args or node.op in _IN_DOUBLE or node.op in BALLS or _native(node) is not None
 
 
 def _as_float(value: Any) -> Any:
@@ -104,13 +113,13 @@ def _rounded(column: Sequence[Any], target: Format) -> list[Any]:
     return array("f", column).tolist()
 
 
-def _applied(node: Expr, target: Format, columns: Sequence[Sequence[Any]]) -> list[Any]:
-    """The operation of a node on columns, rounded to `target`."""
+def _applied(node: Expr, target: Format, columns: Sequence[Sequence[Any]], *, in_double: bool) -> list[Any]:
+    """The operation of a node on columns, rounded to `target`; of functions those that the library has `in_double`."""
     scalar_over = node.op == "div" and node.args[0].is_static and not node.is_static
     native = None if scalar_over else _native(node)
     if native is not None:
         return _rounded(list(map(native, *columns)), target)
-    if not scalar_over and target.precision == FLOAT32.precision and node.op in _IN_DOUBLE:
+    if not scalar_over and in_double and node.op in _IN_DOUBLE:
         try:
             return _rounded(list(map(_IN_DOUBLE[node.op], *columns)), target)
         except (ValueError, OverflowError, ZeroDivisionError):  # somewhere: point by point

@@ -6,6 +6,7 @@ A region is a pointwise formula between tensor operations; results of tensor ope
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -91,12 +92,15 @@ class Judges:
         return self._memory.points[key]
 
     def _new_points(self, region: Expr, most: int) -> dict[Format, list[Environment]]:
-        tensors = {s: self._range(s) for s in sorted(region.tensors, key=lambda s: s.name)}
-        scalars = {s: v for s, v in self._scalars.items() if s in region.symbols}
-        scalars |= {s: _SIZES for s in region.symbols if s["kind"] == "int" and s not in self._scalars}
-        conditions = {s: [False] for s in region.symbols if s not in scalars and not s.tensors}
         ratios = self._is_given(region)  # what is computed from tensors is seldom so large
-        return sample_points(tensors, {**scalars, **conditions}, most, powers=self._raises, ratios=ratios)
+        return sample_points(*self._variables(region), most, powers=self._raises, ratios=ratios)
+
+    def _variables(self, region: Expr) -> tuple[dict[Expr, Interval], dict[Expr, Sequence[Any]]]:
+        """Where the tensors of a region are, and the values that its other symbols may have."""
+        tensors = {s: self._range(s) for s in sorted(region.tensors, key=lambda s: s.name)}
+        scalars: dict[Expr, Sequence[Any]] = {s: v for s, v in self._scalars.items() if s in region.symbols}
+        scalars |= {s: _SIZES for s in region.symbols if s["kind"] == "int" and s not in self._scalars}
+        return tensors, scalars | {s: [False] for s in region.symbols if s not in scalars and not s.tensors}
 
     def _is_given(self, region: Expr) -> bool:
         """Whether it is known where the variables of a region are: tensors, and results that lie in an interval."""

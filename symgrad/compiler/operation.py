@@ -29,6 +29,7 @@ class Variant:
     `outputs` are the forms that forward computes. `gradients` and `tangents` hold, for each output and tensor, the
     contribution of that output's cotangent to that tensor's gradient, and of that tensor's tangent to that output's;
     `partials` the derivatives themselves, where an output is pointwise in a tensor.
+    `guarded` holds what they compute of forward once more, and how: with dead branches that are harmless to autograd.
     `wide_values` and `wide_slopes` say what is evaluated in float64 for smaller inputs; `wide_alone` are
     the derivatives that are so beside others, by output and tensor.
     """
@@ -47,8 +48,17 @@ class Variant:
     recognitions: Mapping[str, tuple[Step, ...]] = field(default_factory=dict)
     wide_alone: frozenset[tuple[str, str]] = frozenset()
     second: Second = field(default_factory=Second)  # for fused passes
+    guarded: Mapping[Expr, Expr] = field(default_factory=dict)
     lets: Mapping[Expr, str] = field(default_factory=dict)  # the spec's names of intermediates, by form
     stand_ins: Mapping[Any, Mapping[Expr, Expr]] = field(default_factory=dict)  # in a choice, and what they stand for
+
+    @cached_property
+    def for_passes(self) -> Variant:
+        """The variant whose derivatives read what forward computes, which passes keep and nothing differentiates."""
+        back = {own: node for node, own in self.guarded.items()}
+        gradients = {key: substitute(g, back) for key, g in self.gradients.items()}
+        tangents = {key: substitute(t, back) for key, t in self.tangents.items()}
+        return replace(self, gradients=gradients, tangents=tangents, guarded={}) if back else self
 
     @cached_property
     def tensors(self) -> frozenset[Expr]:

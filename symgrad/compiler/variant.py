@@ -62,6 +62,16 @@ def compile_variant(program: Program, memory: Memory, may_keep: bool, roots: Roo
     named = _packed_forms(program, bench, outputs)
     planner = _Planner(program, bench, formulas, outputs, overrides, slopes, extras, named)
     derived, chosen = planner.choose(Derivatives(gradients, tangents, partials))
+    both = [*derived.gradients.values(), *derived.tangents.values()]
+    kept = frozenset(s.value for s in chosen.saved)
+    guarded = bench.guarded_anew(both, kept)
+    again = {node: own for node, own in guarded.items() if node not in kept}
+    second = _second(program, bench, differentiable, outputs, derived, chosen, roots)
+    derived = replace(
+        derived,
+        gradients={key: substitute(g, again) for key, g in derived.gradients.items()},
+        tangents={key: substitute(t, again) for key, t in derived.tangents.items()},
+    )
     inside, chosen = _distributed(derived, chosen, formulas, overrides)
     verified("plan", inside.values())
     of_tensors = {program.symbols[t]: [g for (_, own), g in inside.items() if own == t] for t in wanted}
@@ -81,7 +91,8 @@ def compile_variant(program: Program, memory: Memory, may_keep: bool, roots: Roo
         partials=derived.partials,
         recognitions={name: (*steps, *respelled[name][1]) for name, (_, steps) in read.items()},
         slope_choices={key: bench.remeasured(slope, derived.partials[key]) for key, slope in slopes.items()},
-        second=_second(program, bench, differentiable, outputs, derived, chosen, roots),
+        second=second,
+        guarded=guarded,
         lets=_named_forms(program, bench),
         stand_ins={
             **{name: isolate(form)[1] for name, form in recognised.items()},

@@ -7,16 +7,17 @@ is measured. The chosen forms are remembered, so that forward, backward and jvp 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from symgrad.accuracy.candidates import Candidate, Choice
 from symgrad.accuracy.choose import RESPELLED, choose, recognise
 from symgrad.accuracy.cost import cost
+from symgrad.accuracy.counterexamples import counterexamples, ordinary_points
 from symgrad.accuracy.domains import within_branches
 from symgrad.accuracy.evaluate import FLOAT32, FLOAT64
 from symgrad.accuracy.guards import guard, may_be_infinite
-from symgrad.accuracy.measure import Judge
+from symgrad.accuracy.measure import Judge, Sample
 from symgrad.accuracy.rewrite import Step, rewrite
 from symgrad.accuracy.sampling import at_round_numbers
 from symgrad.accuracy.together import Member, Worth, together
@@ -36,6 +37,7 @@ from symgrad.rules import TENSORS
 __all__ = ["Slope", "Workbench", "isolate", "of_shape"]
 
 _MODERATE = 25.0  # beyond this a guard in forward, which costs a pass, would be for what overflows alone
+_MOST_SEARCHES = 3  # for a form, where the first one errs at points that its sample lacks
 
 
 @dataclass(frozen=True)
@@ -91,7 +93,7 @@ class Workbench(Judges):
         def visit(region: Expr) -> Expr:
             flat, back = isolate(region)
             step = next(iter(self.chosen(region).steps), None) if flat.tensors else None
-            if step is None or step.rule != RESPELLED or step.before is not flat:
+            if step is None or step.rule != RESPELLED or step.before is not flat or self.chosen(region).is_joined:
                 return region
             form, own = recognise(step.after, self.points(flat, 24)[FLOAT64])
             steps.extend(s.mapped(lambda part: substitute(part, back)) for s in (step, *own))
@@ -174,12 +176,24 @@ class Workbench(Judges):
     def _choose(self, region: Expr, other: Expr | None = None) -> Choice:
         choices = self._memory.choices
         if region not in choices:
-            judge = self.judge(region)
             may_be_infinite = self._is_given(region)  # results of whole tensors may not
-            choices[region] = self._searched(
-                region, judge, other, may_widen=self._may_widen, may_be_infinite=may_be_infinite
-            )
+            for _ in range(_MOST_SEARCHES):
+                judge = self.judge(region)
+                found = self._searched(region, judge, other, may_widen=self._may_widen, may_be_infinite=may_be_infinite)
+                missed = self._missed(region, found, judge)
+                if missed is None:
+                    break
+                self._memory.judges[region] = Judge(region, missed, judge.precision)
+            choices[region] = found
         return choices[region]
+
+    def _missed(self, region: Expr, found: Choice, judge: Judge) -> Sample | None:
+        """The sample with points at which the form that was chosen on it is wrong, if there are such."""
+        form, given = found.chosen.form, self._is_given(region)
+        if form is region or not given or len(region.symbols) < 2:
+            return None
+        ranges, scalars = self._variables(region)
+        return counterexamples(judge, form, found.chosen.wide, ordinary_points(region, ranges, scalars), ranges)
 
     def _searched(self, region: Expr, judge: Judge, other: Expr | None, **how: bool) -> Choice:
         """What a search for the best form finds, or found in an earlier run with as much to spend."""
@@ -233,6 +247,24 @@ class Workbench(Judges):
         settled = cancelled(self._settle_operations(held(hoisted(root))))
         return self._by_region(settled, lambda region: self._simplified(self._guarded(region)))
 
+    def guarded_anew(self, derivatives: Iterable[Expr], kept: Collection[Expr]) -> dict[Expr, Expr]:
+        """What derivatives compute of forward once more, and it with its dead branches guarded as theirs are.
+
+        That is also what is `kept`, where it is not there; not what that is made of or is read by.
+        """
+        floats = frozenset(k for k in kept if k.args and not k.is_boolean)
+        apart = frozenset(topological(*floats))
+        found: dict[Expr, Expr] = {}
+        for node in topological(*derivatives):
+            if node in self._forward and node not in apart and floats.isdisjoint(topological(node)):
+                found[node] = self._mapped(node, self._guarded, found)
+        below = dict(found)
+        for node in topological(*floats):
+            if is_tensor_op(node):
+                below[node] = self._mapped(node, self._guarded, below)
+        found |= {k: below.get(k) or substitute(self._guarded(k), below) for k in floats}
+        return {node: guarded for node, guarded in found.items() if guarded is not node}
+
     def _simplified(self, region: Expr) -> Expr:
         """A region with what the domains of its variables decide."""
         flat, back = isolate(region)
@@ -285,11 +317,12 @@ class Workbench(Judges):
     ) -> None:
         """Add each tensor operation with the regions of its operands visited, those that it reads first."""
         for node in operations:
-            if node in self._forward:
-                mapped[node] = node
-            else:
-                operands = [of_shape(visit(a), a, k in shape_only(node)) for k, a in enumerate(node.args)]
-                mapped[node] = rebuild(node, [substitute(a, mapped) for a in operands])
+            mapped[node] = node if node in self._forward else self._mapped(node, visit, mapped)
+
+    @staticmethod
+    def _mapped(node: Expr, visit: Callable[[Expr], Expr], mapped: Mapping[Expr, Expr]) -> Expr:
+        operands = [of_shape(visit(a), a, k in shape_only(node)) for k, a in enumerate(node.args)]
+        return rebuild(node, [substitute(a, mapped) for a in operands])
 
     def pointwise_slopes(
         self, outputs: Mapping[str, Expr], tensors: Sequence[str]

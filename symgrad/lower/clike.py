@@ -52,8 +52,6 @@ def _written(value: Code) -> tuple[str, int]:
             return name, _ATOM
         case ast.Constant(constant):
             return _literal(constant), _ATOM
-        case ast.Attribute(of, name):
-            return f"{_at(of, _ATOM)}::{name}", _ATOM
         case ast.Call(function, arguments):
             return f"{_at(function, _ATOM)}({', '.join(map(clike, arguments))})", _ATOM
         case ast.Subscript(of, index):

@@ -14,7 +14,7 @@ from symgrad.ir.expr import COMPARISONS, HALF, ONE, OO, Expr, num, power, split_
 from symgrad.ir.traversal import topological
 from symgrad.ops.tensors import TENSOR_OPS, TensorOp
 
-__all__ = ["formula"]
+__all__ = ["formula", "whole_formula"]
 
 _MAX_LENGTH = 20_000  # of a text; a longer part is shown as "..."
 _SHORT, _LONG = 12, 40  # digits of a decimal that is preferred to a fraction; of one that is if it is shorter
@@ -34,6 +34,7 @@ class _Text(NamedTuple):
 
 
 Known = Mapping[Expr, _Text]
+_TOO_LONG = _Text("...", _ATOM)
 
 
 def formula(expr: Expr) -> str:
@@ -41,13 +42,23 @@ def formula(expr: Expr) -> str:
     return formulas(expr)[expr]
 
 
+def whole_formula(expr: Expr) -> str | None:
+    """The formula, None where a part of it is too long to be shown."""
+    texts = _texts(expr)
+    return None if any(text is _TOO_LONG for text in texts.values()) else texts[expr].text
+
+
 def formulas(*roots: Expr) -> dict[Expr, str]:
     """The formula of every expression below the roots."""
+    return {node: text.text for node, text in _texts(*roots).items()}
+
+
+def _texts(*roots: Expr) -> dict[Expr, _Text]:
     known: dict[Expr, _Text] = {}
     for node in topological(*roots):
         text = _WRITE.get(node.op, _application)(node, known)
-        known[node] = text if len(text.text) <= _MAX_LENGTH else _Text("...", _ATOM)
-    return {node: text.text for node, text in known.items()}
+        known[node] = text if len(text.text) <= _MAX_LENGTH else _TOO_LONG
+    return known
 
 
 # ------------------------------------------------------------------------------------------------ leaves

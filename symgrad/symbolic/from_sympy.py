@@ -18,6 +18,7 @@ from symgrad.errors import shown
 from symgrad.ir import expr as ex
 from symgrad.ir import truth
 from symgrad.ir.expr import FALSE, ONE, TRUE, ZERO, Expr, make, num
+from symgrad.ir.traversal import transform
 from symgrad.ops import functions
 from symgrad.ops.functions import FUNCTIONS
 from symgrad.symbolic.bounded import bounded
@@ -28,10 +29,12 @@ from symgrad.symbolic.to_sympy import NotConvertible
 if TYPE_CHECKING:
     import sympy
 
-__all__ = ["from_sympy"]
+__all__ = ["from_sympy", "opened"]
 
 _MOST_NODES = 20_000
 _MOST_RESPELLED = 50  # parts of an expression that are said in other words
+_SHORT = 8  # nodes of a definition beside its arguments, which are written in place of a word
+_DEFINED = frozenset(row.name for row in FUNCTIONS.values() if row.definition)
 _STRUCTURE = frozenset({"Piecewise", "ExprCondPair"})
 
 BY_CLASS: Mapping[str, str] = {row.sympy: row.name for row in FUNCTIONS.values() if row.sympy and not row.internal}
@@ -177,9 +180,20 @@ def _converted(node: Any, known: Mapping[Any, Expr]) -> Expr:
 
 def _applied(row: str, node: Any, args: list[Expr]) -> Expr:
     try:
-        return functions.call(row, *args)
+        return _word(row, *args)
     except ValueError as error:
         raise NotConvertible(f"{shown(str(node))}: {error}") from None
+
+
+def _word(row: str, *args: Expr) -> Expr:
+    """A function by its definition, where that is as short as its name; else as a word, which the parser defines."""
+    defined = functions.call(row, *args)
+    return defined if defined.size <= _SHORT + sum(a.size for a in args) else make(row, *args)
+
+
+def opened(expr: Expr) -> Expr:
+    """`expr`, as `from_sympy` gives it, with definitions in place of words."""
+    return transform(expr, lambda n: functions.call(n.op, *n.args) if n.op in _DEFINED else n)
 
 
 def _float(node: Any) -> Expr:
@@ -236,7 +250,10 @@ def _gamma_is_positive(name: str, args: tuple[Any, ...]) -> Iterator[bool]:
     """Whether the gamma functions that a value is made of are surely of positive arguments."""
     n, *rest = args
     shifted = {"factorial": (n + 1,), "binomial": (n + 1, *(k + 1 for k in rest), *(n - k + 1 for k in rest))}
-    return (bool(argument.is_positive) and not argument.is_number for argument in shifted.get(name, args))
+    return (
+        bool(argument.is_positive) and (name == "beta" or not argument.is_number)
+        for argument in shifted.get(name, args)
+    )
 
 
 def _exp_of_log_gamma(*arguments: Expr, over: tuple[Expr, ...] = ()) -> Expr:
@@ -247,7 +264,7 @@ def _exp_of_log_gamma(*arguments: Expr, over: tuple[Expr, ...] = ()) -> Expr:
 _OF_POSITIVE: Mapping[str, Callable[..., Expr]] = {
     "gamma": _exp_of_log_gamma,
     "factorial": lambda n: _exp_of_log_gamma(n + 1),
-    "beta": lambda a, b: make("exp", functions.call("lbeta", a, b)),
+    "beta": lambda a, b: make("exp", _word("lbeta", a, b)),
     "binomial": lambda n, k: _exp_of_log_gamma(n + 1, over=(k + 1, n - k + 1)),
 }
 
@@ -268,7 +285,13 @@ _LEAVES: Mapping[str, Callable[[Any], Expr]] = {
     "BooleanFalse": lambda node: FALSE,
 }
 
+
+def _log(value: Expr, *base: Expr) -> Expr:
+    return value.args[0] if value.op == "exp" and not base else functions.call("log", value, *base)
+
+
 _BUILD: Mapping[str, Callable[..., Expr]] = {
+    "log": _log,
     "Add": lambda *args: ex.add(*map(_number, args)),
     "Mul": lambda *args: ex.mul(*map(_number, args)),
     "Pow": ex.power,

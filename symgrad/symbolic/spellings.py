@@ -1,18 +1,20 @@
 """Other spellings of a formula, by SymPy's simplifiers: for formulas that nothing else makes accurate.
 
-A spelling may be chosen only where it is proven equal. Work is bounded by the size of the formula, so the spellings are
-the same on every machine.
+A spelling may be chosen only where it is proven equal. Work is bounded by the size of the formula and by a number of
+calls, so the spellings are the same on every machine.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from symgrad.accuracy.evaluate import Environment
 from symgrad.ir.expr import Expr
 from symgrad.ir.traversal import rebuild, topological
-from symgrad.symbolic.from_sympy import from_sympy
+from symgrad.symbolic.bounded import bounded
+from symgrad.symbolic.from_sympy import from_sympy, opened
 from symgrad.symbolic.prove import Claim, judge
 from symgrad.symbolic.respell import SYMPY_FAULTS
 from symgrad.symbolic.to_sympy import NotConvertible, to_sympy
@@ -22,6 +24,7 @@ __all__ = ["proven", "spellings"]
 _LARGEST = 120  # operations of a formula that is respelled at all
 _LARGEST_SIMPLIFIED = 60  # of one that the slow simplifiers get
 _LARGEST_TRIED = 24  # of one that the slowest gets, which tries all others: 4 s for 31 operations
+_MOST_CALLS = 1_000_000  # of Python functions, by one simplifier: products of sums that are multiplied out have no end
 _MOST_GROWN = 3  # times as many operations as before
 
 
@@ -37,7 +40,7 @@ def spellings(formula: Expr, points: Sequence[Environment]) -> Iterator[tuple[st
     seen = {formula}
     for name, respell, largest in _simplifiers():
         try:
-            found = _respelled(formula, respell, largest, symbols, back)
+            found = bounded(partial(_respelled, formula, respell, largest, symbols, back), formula, _MOST_CALLS)
         except (NotConvertible, *SYMPY_FAULTS):
             continue
         if found in seen or len(topological(found)) > _MOST_GROWN * len(topological(formula)):
@@ -61,7 +64,7 @@ def _respelled(
     if not node.args or len(topological(node)) > largest:
         return node
     written = to_sympy(node, symbols)
-    return from_sympy(respell(written), {s: back[s] for s in written.free_symbols if s in back})
+    return opened(from_sympy(respell(written), {s: back[s] for s in written.free_symbols if s in back}))
 
 
 def _with_sign(symbol: Expr, points: Sequence[Environment]) -> Any:

@@ -14,37 +14,54 @@ __all__ = ["log_density"]
 def log_density(variable: Any, x: Any = None, hyperparameters: Iterable[Any] = ()) -> tuple[list[Any], Any]:
     """The arguments, and the logarithm of the density of a random symbol, -oo outside of the support.
 
-    Arguments are the symbol of the value (by default `x`, positive where the support is) and those of the parameters,
-    in the order of the distribution's. Raises SpecError for what is no random symbol, or has no density in closed
-    form.
+    Arguments are the symbol of the value (by default `x`, with the sign that the support has, of whole numbers where
+    that is discrete) and those of the parameters, in the order of the distribution's. Raises SpecError for what is no
+    random symbol, or has no density in closed form.
     """
-    import sympy
     from sympy.stats import density
-    from sympy.stats.rv import RandomSymbol
+    from sympy.stats.rv import RandomSymbol, SinglePSpace
 
     if not isinstance(variable, RandomSymbol):
         raise _fault("a random symbol of sympy.stats is needed, such as Normal('X', mu, sigma)")
-    distribution = variable.pspace.distribution
-    support = distribution.set
-    if x is None:
-        positive = isinstance(support, sympy.Interval) and support.start.is_nonnegative
-        x = sympy.Symbol("x", positive=True) if positive else sympy.Symbol("x", real=True)
+    space = variable.pspace
+    if not isinstance(space, SinglePSpace):
+        raise _fault("the density is one of several variables; write its formula with Indexed or MatrixSymbol")
     try:
-        found = density(variable)(x)
+        distribution = space.distribution
+        support = None if space.is_Finite else distribution.set
+        x = _value(support, discrete=not space.is_Continuous) if x is None else x
+        found = _chosen(density(variable)(x))
     except SYMPY_FAULTS as error:
-        raise _fault(f"SymPy has no density of it: {error}") from None
+        raise _fault(f"SymPy has no density of it: {str(error) or type(error).__name__}") from None
     named = {str(item) for item in hyperparameters}
     parameters = [s for a in distribution.args for s in sorted(a.free_symbols, key=str) if str(s) not in named]
-    return list(dict.fromkeys([x, *parameters])), _within(support, x, _logarithm(_chosen(found)))
+    return list(dict.fromkeys([x, *parameters])), _within(support, x, found)
 
 
-def _within(support: Any, x: Any, log_density: Any) -> Any:
+def _value(support: Any, *, discrete: bool) -> Any:
+    """The symbol of a value in the support; None is that of a finite distribution, whose density knows of it."""
+    import sympy
+
+    above = support is not None and support.inf.is_nonnegative
+    if discrete:
+        return sympy.Symbol("x", integer=True, **({"nonnegative": True} if above else {}))
+    return sympy.Symbol("x", **({"positive": True} if above else {"real": True}))
+
+
+def _within(support: Any, x: Any, density: Any) -> Any:
     """The logarithm inside of the support, where SymPy's density does not know of it itself."""
     import sympy
 
-    if isinstance(log_density, sympy.Piecewise) or not isinstance(support, sympy.Interval):
-        return log_density
-    return sympy.Piecewise((log_density, support.as_relational(x)), (-sympy.oo, True))
+    if support is None or isinstance(density, sympy.Piecewise):
+        return _logarithm(density)
+    low, high = support.inf, support.sup
+    if isinstance(support, sympy.Interval):
+        inside = [support.as_relational(x)]
+    else:
+        inside = [x >= low, *([x <= high] if high.is_finite else [])] if low.is_finite else []
+    condition = sympy.And(*inside)
+    found = _logarithm(density)
+    return found if condition == True else sympy.Piecewise((found, condition), (-sympy.oo, True))  # noqa: E712
 
 
 def _chosen(found: Any) -> Any:
@@ -64,24 +81,44 @@ def _logarithm(density: Any) -> Any:
     if density == 0:
         return -sympy.oo
     # Sums of logarithms, where every factor is positive anyway: powers and exponentials lose nothing and overflow less.
-    terms = []
-    for factor in sympy.Mul.make_args(sympy.powsimp(density, force=False)):
-        terms.append(_log_of_factor(factor))
-    return sympy.Add(*terms)
+    factors = [_positive(*factor.as_base_exp()) for factor in sympy.Mul.make_args(sympy.powsimp(density, force=False))]
+    if sum(negative for _, _, negative in factors) % 2:  # another factor is negative, too, as the density is positive
+        other = next((k for k, (base, power, _) in enumerate(factors) if _may_be_negative(base, power)), None)
+        if other is None:
+            factors.append((sympy.S.NegativeOne, sympy.S.One, False))
+        else:
+            factors[other] = (-factors[other][0], *factors[other][1:])
+    return sympy.Add(*(_log_of_power(base, power) for base, power, _ in factors))
 
 
-def _log_of_factor(factor: Any) -> Any:
+def _positive(base: Any, power: Any) -> tuple[Any, Any, bool]:
+    """A factor as a power of something positive, as far as is known, and whether it is the negative of that."""
     import sympy
 
-    base, exponent = factor.as_base_exp()
-    if isinstance(factor, sympy.exp):
-        return factor.args[0]
+    if isinstance(base, sympy.exp | sympy.core.numbers.Exp1):
+        return base, power, False
+    if power.is_even and not base.is_nonnegative:
+        return sympy.Abs(base), power, False
+    if power.is_odd and base.is_negative:
+        return -base, power, True
+    return base, power, False
+
+
+def _may_be_negative(base: Any, power: Any) -> bool:
+    return bool(power.is_odd) and not base.is_nonnegative
+
+
+def _log_of_power(base: Any, power: Any) -> Any:
+    import sympy
+
+    if base == sympy.E:
+        return power
     if isinstance(base, sympy.gamma) and base.args[0].is_positive:
-        return exponent * sympy.loggamma(base.args[0])
+        return power * sympy.loggamma(base.args[0])
     if isinstance(base, sympy.beta) and all(a.is_positive for a in base.args):
         a, b = base.args
-        return exponent * (sympy.loggamma(a) + sympy.loggamma(b) - sympy.loggamma(a + b))
-    return exponent * sympy.log(base) if exponent != 1 else sympy.log(factor)
+        return power * (sympy.loggamma(a) + sympy.loggamma(b) - sympy.loggamma(a + b))
+    return power * sympy.log(base)
 
 
 def _fault(message: str) -> SpecError:

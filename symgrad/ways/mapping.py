@@ -134,7 +134,7 @@ class _Reader:
     # ------------------------------------------------------------------------------------ SymPy
     def _declare(self, expressions: list[Any], tensors: dict[str, Any] | None, hyperparameters: dict[str, Any]) -> None:
         """Write SymPy's expressions as texts, and complete declarations by what their symbols assume."""
-        from symgrad.parse.formula import formula as written
+        from symgrad.parse.formula import whole_formula
         from symgrad.symbolic.declare import booleans, declared, free_symbols, node_of
         from symgrad.symbolic.from_sympy import from_sympy
         from symgrad.symbolic.matrices import as_whole
@@ -174,9 +174,12 @@ class _Reader:
                     continue
                 extra = {s: node_of(s.name, {"type": "int"}, hyperparameter=True) for s in _sizes(expression, sizes)}
                 try:
-                    self._texts[key, name] = written(from_sympy(expression, {**extra, **nodes}))
+                    text = whole_formula(from_sympy(expression, {**extra, **nodes}))
                 except NotConvertible as error:
                     raise self._fail(f"{key}.{name}", str(error)) from None
+                if text is None:
+                    raise self._fail(f"{key}.{name}", "the formula is too long; name some of its parts under 'let'")
+                self._texts[key, name] = text
 
     # ------------------------------------------------------------------------------------ names
     def _free(self, hyperparameters: Mapping[str, Any]) -> list[str]:

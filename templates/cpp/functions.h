@@ -126,10 +126,13 @@ INLINE Lanes<T> with_sign_of(Lanes<T> x, Lanes<T> other) {
 }
 
 // Functions that are left to the standard library, which compilers turn into instructions.
-#define BY_LANE(name)                                                  \
-    template <typename T>                                              \
-    INLINE Lanes<T> name(Lanes<T> x) {                                 \
-        return each(x, [](T number) { return std::name(number); });    \
+#define BY_LANE(name)                                                          \
+    template <typename T>                                                      \
+    INLINE Lanes<T> name(Lanes<T> x) {                                         \
+        return each(x, [](T number) {                                          \
+            if constexpr (sizeof(T) == 4) return __builtin_##name##f(number);  \
+            else return __builtin_##name(number);                              \
+        });                                                                    \
     }
 BY_LANE(sqrt)
 BY_LANE(floor)
@@ -490,7 +493,7 @@ INLINE Lanes<T> fmod(Lanes<T> x, Lanes<T> y) {
     const Lanes<T> product = turns * b;
     Lanes<T> rest = (a - product) - lost_by_product(turns, b, product);
 #endif
-    if (__builtin_expect(any(!plain), 0)) return each(x, y, [](T u, T v) { return std::fmod(u, v); });
+    if (__builtin_expect(any(!plain), 0)) return each(x, y, [](T u, T v) { return static_cast<T>(__builtin_fmod(u, v)); });
     rest = where(rest < 0, rest + b, rest);
     return with_sign_of(rest, x);
 }
@@ -611,25 +614,25 @@ INLINE Lanes<T> sine_of(Angle<T> angle) {
 
 INLINE Lanes<float> sin_from(Lanes<double> x) {
     const Angle<float> angle = reduced_from(x);
-    if (is_large<float>(x)) return convert<float>(each(x, [](double v) { return std::sin(v); }));
+    if (is_large<float>(x)) return convert<float>(each(x, [](double v) { return __builtin_sin(v); }));
     return where(angle.rest == 0, angle.rest, sine_of(angle));  // -0 stays what it is
 }
 
 INLINE Lanes<float> cos_from(Lanes<double> x) {
     const Angle<float> angle = reduced_from(x);
-    if (is_large<float>(x)) return convert<float>(each(x, [](double v) { return std::cos(v); }));
+    if (is_large<float>(x)) return convert<float>(each(x, [](double v) { return __builtin_cos(v); }));
     return sine_of(Angle<float>{angle.rest, angle.lost, angle.quadrant + 1});
 }
 
 INLINE Lanes<double> sin(Lanes<double> x) {
     const Angle<double> angle = reduced(x);
-    if (is_large<double>(x)) return each(x, [](double v) { return std::sin(v); });
+    if (is_large<double>(x)) return each(x, [](double v) { return __builtin_sin(v); });
     return where(x == 0, x, sine_of(angle));
 }
 
 INLINE Lanes<double> cos(Lanes<double> x) {
     const Angle<double> angle = reduced(x);
-    if (is_large<double>(x)) return each(x, [](double v) { return std::cos(v); });
+    if (is_large<double>(x)) return each(x, [](double v) { return __builtin_cos(v); });
     return sine_of(Angle<double>{angle.rest, angle.lost, angle.quadrant + 1});
 }
 
@@ -668,7 +671,7 @@ INLINE Lanes<float> cos(Lanes<float> x) {
 // The quotient of sine and cosine, upside down and negative in odd quadrants.
 INLINE Lanes<double> tan(Lanes<double> x) {
     const Angle<double> angle = reduced(x);
-    if (is_large<double>(x)) return each(x, [](double v) { return std::tan(v); });
+    if (is_large<double>(x)) return each(x, [](double v) { return __builtin_tan(v); });
     const Lanes<double> sine = sine_of_rest(angle), cosine = cosine_of_rest(angle);
     const Mask<double> even = is_zero(angle.quadrant & 1);
     const Lanes<double> quotient = where(even, sine, cosine) / where(even, cosine, sine);

@@ -45,6 +45,7 @@ constexpr int64_t GRAIN = 32768;     // elements that are worth a thread
 constexpr int64_t MOST_CHUNKS = 64;  // partial sums; their number does not depend on the number of threads
 constexpr int64_t FEW_ROWS = 32;     // over which a sum for each place of a row is kept in the arithmetic's type
 constexpr int64_t FEW = 16 * W;      // elements of a strip
+constexpr int64_t SHORT = 48;        // elements of a row that is reduced beside others, one in each lane
 
 // What only some passes have: results that are means, reductions along each row.
 template <typename Kernel, typename = void>
@@ -135,12 +136,62 @@ struct Result {
     bool once, mean, sum, streamed;
 };
 
-// What each place of a few rows adds to the sums at `target`.
+// What becomes of lanes, and of numbers that are lanes, where a row is reduced to one.
+template <typename Compute>
+struct Reduction {
+    INLINE static double neutral(char kind) {
+        return kind == '+' ? 0 : kind == '>' ? -__builtin_inf() : __builtin_inf();
+    }
+
+    template <typename T>
+    INLINE static Lanes<T> combined(char kind, Lanes<T> a, Lanes<T> b) {
+        if (kind == '+') return a + b;
+        return where(b != b, b, where(kind == '>' ? b > a : b < a, b, a));
+    }
+
+    template <typename Vector>
+    INLINE static Vector chosen(char kind, Vector a, Vector b) {
+        if (kind == '+') return a + b;
+        return (kind == '>' ? b > a : b < a) | (b != b) ? b : a;
+    }
+
+    // So many numbers as one, by halves, without a branch: which is larger cannot be foreseen.
+    template <int count>
+    INLINE static double folded(char kind, const double* x) {
+        if constexpr (count > 2) {
+            typedef double Half __attribute__((vector_size(count * 4)));
+            Half low, high;
+            memcpy(&low, x, sizeof low);
+            memcpy(&high, x + count / 2, sizeof high);
+            low = chosen(kind, low, high);
+            double half[count / 2];
+            memcpy(half, &low, sizeof half);
+            return folded<count / 2>(kind, half);
+        } else {
+            typedef double Pair __attribute__((vector_size(16)));
+            return chosen(kind, Pair{x[0], x[0]}, Pair{x[1], x[1]})[0];
+        }
+    }
+
+    // The lanes of a value as one, in float64: halves are combined, for all rows wait for this.
+    template <typename T>
+    INLINE static double across(char kind, Lanes<T> x) {
+        const Lanes<double> wide = convert<double>(x);
+        Lanes<double> other = wide;
+        other.part[0] = wide.part[1];
+        double lanes[W / 2];
+        memcpy(lanes, combined(kind, wide, other).part, sizeof lanes);
+        return folded<W / 2>(kind, lanes);
+    }
+};
+
+// What each place of a few rows adds to the sums at `target`; where rows are abreast, that of each lane by itself.
 template <typename V>
 struct Gathered {
     V* sums = nullptr;
     double* target = nullptr;
     int64_t length = 0, rows = 0;
+    bool abreast = false;
 
     ~Gathered() { delete[] sums; }
 
@@ -152,7 +203,11 @@ struct Gathered {
     }
 
     void release() {
-        for (int64_t i = 0; rows && i < length; i += W) {
+        for (int64_t i = 0; rows && abreast && i < length; i++) {
+            target[i] += Reduction<typename V::Element>::across('+', sums[i]);
+            sums[i] = V(0);
+        }
+        for (int64_t i = 0; rows && !abreast && i < length; i += W) {
             V& own = sums[i / W];
             if (i + W <= length) {
                 store(target + i, load<Lanes<double>>(target + i) + convert<double>(own));
@@ -165,6 +220,34 @@ struct Gathered {
     }
 };
 
+// Where a row finds what is kept from one to the next, and room for what it computes.
+template <typename V, typename Storage>
+struct Room {
+    Gathered<V>* gathered;
+    V* values;
+    Storage* turned;  // of rows that are abreast: what they read and write, place by place
+};
+
+// Fills a register with the last elements of a row, which are no whole one, and with others of it, and a strip with a
+// value that does not change; returns where the row is read. All passes call it, so that it is compiled once.
+template <typename Storage>
+[[gnu::noinline]] const Storage* filled(const Storage* start, int64_t along, int64_t whole, int64_t rest, Storage* last,
+                                        Storage* still) {
+    if (rest && whole && along) {  // after the last elements stand others of the row
+        Storage end[2 * W];
+        memcpy(end, start + whole + rest - W, W * sizeof(Storage));
+        memcpy(end + W, end, W * sizeof(Storage));
+        memcpy(last, end + W - rest, W * sizeof(Storage));
+    } else {
+        for (int j = 0; rest && j < W; j++) last[j] = start[(j < rest ? whole + j : whole) & along];
+    }
+    if (along) return start;
+    Storage copies[W];
+    for (int j = 0; j < W; j++) copies[j] = *start;
+    for (int64_t j = 0; j < whole && j < FEW; j += W) memcpy(still + j, copies, sizeof copies);
+    return still;
+}
+
 // What surrounds the rows of a pass and is the same for all passes, so that it is compiled once: the division among
 // threads, the way from row to row, and what becomes of the sums.
 template <typename Compute, typename Storage>
@@ -176,12 +259,13 @@ struct Frame {
     const double* const number;
     int64_t rank, inner, elements, blocks, tasks, chunks, sums = 0;
     int held = 0;  // values of a row that are computed once for all stages
+    bool abreast;  // rows are short: there is one in each lane
     bool in_turn;  // rows follow each other with nothing between them: they are not reduced, and nothing is summed
     const int64_t* size;
     mutable bool strayed = false;  // whether some whole number is no place in its row
 
     Frame(Operand* of_operands, int in, Result* of_results, int out, void* const* data, const int64_t* geometry,
-          const double* numbers, unsigned wanted, bool by_row)
+          const double* numbers, unsigned wanted, bool by_row, bool side_by_side)
         : operands(in), results(out), operand(of_operands), result(of_results), number(numbers) {
         rank = *geometry++;
         inner = *geometry++;
@@ -204,6 +288,8 @@ struct Frame {
         in_turn = rank > 0 && !by_row && sums == 0;
         blocks = inner > 2 * BLOCK && !by_row ? (inner + BLOCK - 1) / BLOCK : 1;
         tasks = outer * blocks;
+        abreast = side_by_side && inner > 0 && inner <= SHORT && tasks >= W;
+        for (int k = 0; k < results; k++) abreast = abreast && !(is_added(k) && result[k].step[rank - 1]);
         elements = outer * inner;
         const int64_t grains = elements / GRAIN;
         chunks = grains < 2 ? 1 : grains < MOST_CHUNKS ? grains : MOST_CHUNKS;
@@ -211,9 +297,10 @@ struct Frame {
         if (sums * chunks > elements / 4 + 256) chunks = sums > elements / 4 ? 1 : elements / 4 / sums + 1;
     }
 
-    // Elements begin to end along the inner dimension, of so many rows one after the other.
-    virtual void row(const int64_t* at, const int64_t* to, double* total, Gathered<V>* gathered, V* values,
-                     int64_t begin, int64_t end, int64_t rows) const = 0;
+    // Elements begin to end along the inner dimension, of so many rows one after the other, or of one in each lane: then
+    // the places of each follow those of the one before.
+    virtual void row(const int64_t* at, const int64_t* to, double* total, const Room<V, Storage>& room, int64_t begin,
+                     int64_t end, int64_t rows) const = 0;
 
     void operator()(int threads) {
         for (int k = 0; k < results; k++) {
@@ -230,11 +317,11 @@ struct Frame {
         }
         for (int64_t c = 1; c < chunks; c++) add(total.data, total.data + c * sums, sums);
         for (int k = 0; k < results; k++) {
-            for (int64_t i = 0; i < result[k].summed && result[k].data; i++) {
-                const double sum = total[result[k].place + i];
-                if (result[k].sum) static_cast<Compute*>(result[k].data)[i] = static_cast<Compute>(sum);
-                else store_one(static_cast<Storage*>(result[k].data) + i, result[k].mean ? sum / elements : sum);
-            }
+            if (!result[k].data) continue;
+            double* const from = total.data + result[k].place;
+            for (int64_t i = 0; result[k].mean && i < result[k].summed; i++) from[i] /= elements;
+            if (result[k].sum) store_all(static_cast<Compute*>(result[k].data), from, result[k].summed);
+            else store_all(static_cast<Storage*>(result[k].data), from, result[k].summed);
         }
     }
 
@@ -251,15 +338,23 @@ struct Frame {
         for (; i < count; i++) to[i] += from[i];
     }
 
-    static void store_one(Storage* p, double value) {
-        Storage lanes[W];
+    template <typename T>
+    static void store_all(T* to, const double* from, int64_t count) {
+        int64_t i = 0;
+        for (; i + W <= count; i += W) store(to + i, convert<Compute>(load<Lanes<double>>(from + i)));
+        for (; i < count; i++) store_one(to + i, from[i]);
+    }
+
+    template <typename T>
+    static void store_one(T* p, double value) {
+        T lanes[W];
         store(lanes, Lanes<Compute>(value));
         *p = lanes[0];
     }
 
     void chunk(int64_t c, double* total) const {
         const int64_t first = tasks * c / chunks, last = tasks * (c + 1) / chunks;
-        const Zeros<int64_t> index(rank), at(operands), to(results);
+        const Zeros<int64_t> index(rank), at(operands), to(results), each_at(W * operands), each_to(W * results);
         int64_t rest = first / blocks, block = first % blocks;
         for (int d = rank - 1; d >= 0; d--) {
             index[d] = rest % size[d];
@@ -268,11 +363,30 @@ struct Frame {
         }
         const int64_t length = blocks == 1 ? inner : ((inner + blocks - 1) / blocks + LINES - 1) / LINES * LINES;
         const Zeros<Gathered<V>> gathered(results);
-        const Zeros<V> values(held * ((length + W - 1) / W));
+        const Zeros<V> values(held * (abreast ? length : (length + W - 1) / W));
+        const Zeros<Storage> turned(abreast ? (operands + results) * W * inner : 0);
+        const Room<V, Storage> room{gathered.data, values.data, turned.data};
         for (int k = 0; k < results; k++) {
-            if (is_added(k)) gathered[k].sums = new V[(length + W - 1) / W]();
+            gathered[k].abreast = abreast;
+            if (is_added(k)) gathered[k].sums = new V[abreast ? length : (length + W - 1) / W]();
         }
-        for (int64_t task = first, rows = 1; task < last; task += rows) {
+        for (int64_t task = first, rows = 0; task < last && abreast; task += rows, rows = 0) {
+            for (int k = 0; k < results; k++) {
+                if (is_added(k)) gathered[k].take(total + result[k].place + to[k], inner);
+            }
+            for (bool follows = true; follows;) {  // of lanes that are left, what they had before is done again
+                const int64_t left = rank > 0 ? size[rank - 1] - index[rank - 1] : 1, most = last - task - rows;
+                const int64_t end = rows + (left < most ? left : most), next = end < W ? end : W;
+                for (int k = 0; k < operands; k++) spread(each_at.data + k * W, rows, next, at[k], operand[k].step);
+                for (int k = 0; k < results; k++) spread(each_to.data + k * W, rows, next, to[k], result[k].step);
+                pass_on(index, at, to, next - rows);
+                rows = next;
+                follows = rows < W && task + rows < last;
+                for (int k = 0; k < results; k++) follows = follows && (!is_added(k) || to[k] == each_to[k * W]);
+            }
+            row(each_at.data, each_to.data, total, room, 0, inner, rows);
+        }
+        for (int64_t task = first, rows = 1; task < last && !abreast; task += rows) {
             const int64_t begin = block * length, end = begin + length < inner ? begin + length : inner;
             for (int k = 0; k < results; k++) {
                 if (is_added(k)) gathered[k].take(total + result[k].place + to[k] + begin, end - begin);
@@ -281,20 +395,29 @@ struct Frame {
                 const int64_t left = size[rank - 1] - index[rank - 1];
                 rows = left < last - task ? left : last - task;
             }
-            row(at.data, to.data, total, gathered.data, values.data, begin, end, rows);
+            row(at.data, to.data, total, room, begin, end, rows);
             if (++block < blocks) continue;
             block = 0;
-            for (int d = rank - 1; d >= 0; d--) {
-                const int64_t passed = d == rank - 1 ? rows : 1;
-                move(at, to, d, passed);
-                index[d] += passed;
-                if (index[d] < size[d]) break;
-                index[d] = 0;
-                move(at, to, d, -size[d]);
-            }
+            pass_on(index, at, to, rows);
         }
         for (int k = 0; k < results; k++) gathered[k].release();
         end_streams();
+    }
+
+    // To the row after so many.
+    void pass_on(const Zeros<int64_t>& index, const Zeros<int64_t>& at, const Zeros<int64_t>& to, int64_t rows) const {
+        for (int d = rank - 1; d >= 0; d--) {
+            const int64_t passed = d == rank - 1 ? rows : 1;
+            move(at, to, d, passed);
+            index[d] += passed;
+            if (index[d] < size[d]) break;
+            index[d] = 0;
+            move(at, to, d, -size[d]);
+        }
+    }
+
+    void spread(int64_t* places, int64_t row, int64_t end, int64_t place, const int64_t* step) const {
+        for (; row < end; row++, place += rank > 0 ? step[rank - 1] : 0) places[row] = place;
     }
 
     void move(const Zeros<int64_t>& at, const Zeros<int64_t>& to, int d, int64_t count) const {
@@ -313,6 +436,7 @@ struct Pass final : Frame<Compute, Storage> {
     using Row = Rows<Kernel>;
     static constexpr bool every = (wanted & ~Row::once) != 0;  // some result has a value for each element
     using V = Lanes<Compute>;
+    using Reduce = Reduction<Compute>;
     using Frame<Compute, Storage>::operand, Frame<Compute, Storage>::result;
     using Pick = Picks<Kernel>;
     using Pair = Pairs<Kernel>;
@@ -320,13 +444,14 @@ struct Pass final : Frame<Compute, Storage> {
     static constexpr int HELD = Held<Kernel>::values;
     static constexpr int BEFORE = Row::known + Pick::whole + Pick::places + Pick::elements;  // the last slots
     static constexpr int KEPT = __builtin_popcount(Row::keeps);  // results after the others, in the arithmetic's type
+    static constexpr bool BESIDE = Row::reduced && !Pair::read && !Pair::written;  // rows may be abreast
     Operand operands_of_it[IN + Row::known + Pick::whole];
     Result results_of_it[OUT + KEPT];
 
     Pass(void* const* data, const int64_t* geometry, const double* numbers)
         : Frame<Compute, Storage>(
               operands_of_it, IN + Row::known + Pick::whole, results_of_it, OUT + KEPT, data, geometry, numbers,
-              wanted | ~0u << OUT, Row::reduced) {
+              wanted | ~0u << OUT, Row::reduced, BESIDE) {
         for (int k = 0; k < OUT + KEPT; k++) {
             result[k].once = k >= OUT || Row::once >> k & 1;
             result[k].mean = Means<Kernel>::results >> k & 1;
@@ -350,12 +475,18 @@ struct Pass final : Frame<Compute, Storage> {
     }
 
     // Elements begin to end along the inner dimension, strip by strip: there is one place where the formulas stand in
-    // the machine code, and nothing in their way there. Of short rows many are done at once.
-    void row(const int64_t* at, const int64_t* to, double* total, Gathered<V>* gathered, V* values, int64_t begin,
+    // the machine code, and nothing in their way there. Of short rows many are done at once: one after the other where
+    // they are not reduced, else abreast, which is one long row whose registers are the places of W rows.
+    void row(const int64_t* at, const int64_t* to, double* total, const Room<V, Storage>& room, int64_t begin,
              int64_t end, int64_t rows) const override {
+        const bool abreast = BESIDE && this->abreast;
+        const int64_t lanes = abreast ? rows : 1, each = abreast ? W : 1;  // row, and for each tensor
+        Storage* const turned = abreast ? room.turned : nullptr;
+        Gathered<V>* const gathered = room.gathered;
+        V* const values = room.values;
         double number[Kernel::numbers + 1];  // where no store can change them
         for (int k = 0; k < Kernel::numbers; k++) number[k] = this->number[k];
-        Read in(*this, at, begin, end);
+        Read in(*this, at, begin, end, turned);
         Storage *data[OUT], *start[OUT];
         Way way[OUT];
         bool streamed[OUT];
@@ -365,26 +496,29 @@ struct Pass final : Frame<Compute, Storage> {
             data[k] = static_cast<Storage*>(result[k].data);
             const bool added = may_be(ADDED, k) && result[k].inner;
             way[k] = !data[k] ? NOTHING : !result[k].summed ? STORED : added ? ADDED : TOTALLED;
-            start[k] = data[k] ? data[k] + to[k] + begin * apart(Pair::written, k) : nullptr;
+            start[k] = !data[k] ? nullptr
+                       : abreast ? turned + (IN + k) * W * end
+                                 : data[k] + to[k] + begin * apart(Pair::written, k);
             sum[k] = 0;
         }
         V x[READ + HELD], y[OUT], reduced[Row::slots + 1], few[OUT], last[OUT];
         for (int k = 0; k < Row::known; k++)
-            reduced[Row::slots - BEFORE + k] = static_cast<const Compute*>(operand[IN + k].data)[at[IN + k]];
+            reduced[Row::slots - BEFORE + k] = of_rows(static_cast<const Compute*>(operand[IN + k].data), at + (IN + k) * each);
         if constexpr (BEFORE > Row::known) pick(at, reduced + Row::slots - BEFORE + Row::known, reduced, number);
         if constexpr (Row::stages > 0) reduce<0>(in, reduced, values, number);
         for (int k = 0, kept = OUT; k < Row::reductions; k++) {
             if (!(Row::keeps >> k & 1)) continue;
-            if (result[kept].data) static_cast<Compute*>(result[kept].data)[to[kept]] = reduced[k][0];
+            for (int64_t r = 0; result[kept].data && r < lanes; r++)
+                static_cast<Compute*>(result[kept].data)[to[kept * each + r]] = reduced[k][r];
             kept++;
         }
         for (;;) {
 #pragma GCC unroll 16
             for (int k = 0; k < OUT; k++)
-                streamed[k] = result[k].streamed && reinterpret_cast<uintptr_t>(start[k]) % 64 == 0;
+                streamed[k] = result[k].streamed && !abreast && reinterpret_cast<uintptr_t>(start[k]) % 64 == 0;
             for (Strip strip(in); strip; strip.next()) {
                 Storage written[OUT][W];
-                Storage* into[OUT];
+                Storage *into[OUT], *coming[OUT];
                 Compute* add[OUT];
                 bool past[OUT];  // the caches
 #pragma GCC unroll 16
@@ -392,12 +526,13 @@ struct Pass final : Frame<Compute, Storage> {
                     past[k] = streamed[k] && !strip.is_partial();
                     few[k] = last[k] = 0;
                     into[k] = strip.is_partial() || !data[k] ? written[k] : start[k] + strip.at * apart(Pair::written, k);
+                    coming[k] = abreast ? data[k] + to[k * each] + strip.at : into[k] + NEAR;
                     add[k] = reinterpret_cast<Compute*>(strip.is_partial() ? &last[k] : gathered[k].sums + strip.at / W);
                 }
                 for (int64_t i = 0; i < (every ? strip.length : W); i += W) {
                     strip.read(x, i);
                     strip.read_ahead(i);
-                    if constexpr (Pick::numbered) x[IN] = places_from(strip.at + i);
+                    if constexpr (Pick::numbered) x[IN] = in.places_from(strip.at + i);
                     for (int k = 0; k < HELD; k++) x[READ + k] = values[(strip.at + i) / W * HELD + k];
                     compute(x, reduced, y, number);
                     // Stores happen in order: those to sums, which are near, would wait for lines that come from memory.
@@ -421,13 +556,13 @@ struct Pass final : Frame<Compute, Storage> {
                             } else if (past[k]) {
                                 stream(into[k] + i, y[k]);
                             } else {
-                                __builtin_prefetch(into[k] + i + NEAR, 1);
+                                __builtin_prefetch(coming[k] + i, 1);
                                 store(into[k] + i, y[k]);
                             }
                         } else if (may_be(TOTALLED, k) && way[k] == TOTALLED) {
                             few[k] = few[k] + y[k];
                         } else if (may_be(ADDED, k) && way[k] == ADDED) {
-                            store(add[k] + i, load<V>(add[k] + i) + y[k]);
+                            store(add[k] + i, load<V>(add[k] + i) + (BESIDE ? in.of_lanes(y[k], lanes) : y[k]));
                         }
                     }
                 }
@@ -456,17 +591,65 @@ struct Pass final : Frame<Compute, Storage> {
 #pragma GCC unroll 16
         for (int k = 0; k < OUT; k++) {
             if (wanted & Row::once & 1u << k) {
-                if (way[k] == STORED) this->store_one(data[k] + to[k], y[k][0]);
-                if (way[k] == TOTALLED) total[result[k].place] += y[k][0];
+                for (int64_t r = 0; r < lanes; r++) {
+                    if (way[k] == STORED) this->store_one(data[k] + to[k * each + r], y[k][r]);
+                    if (way[k] == TOTALLED) total[result[k].place] += y[k][r];
+                }
             } else if (may_be(TOTALLED, k) && way[k] == TOTALLED) {
-                total[result[k].place + to[k]] += across('+', sum[k]);
+                for (int64_t r = 0; r < lanes; r++)
+                    total[result[k].place + to[k * each + r]] += abreast ? sum[k][r] : Reduce::across('+', sum[k]);
+            } else if (BESIDE && abreast && may_be(STORED, k) && way[k] == STORED) {
+                turn_back(start[k], end, data[k], to + k * W, lanes);
             }
+        }
+    }
+
+    // A number of each row, in all lanes or in its own one.
+    template <typename T>
+    INLINE V of_rows(const T* data, const int64_t* at) const {
+        if (!BESIDE || !this->abreast) return V(static_cast<double>(data[*at]));
+        Compute lanes[W];
+        for (int r = 0; r < W; r++) lanes[r] = static_cast<Compute>(data[at[r]]);
+        return load<V>(lanes);
+    }
+
+    // As many rows as a register has lanes, place by place, and the other way. The last places of a row are done with
+    // those before them once more.
+    INLINE void turn(const Storage* data, const int64_t* at, int64_t length, Storage* places) const {
+        for (int64_t from = 0; length >= W && from < length; from += W) {
+            const int64_t first = from + W < length ? from : length - W;
+            V x[W];
+#pragma GCC unroll 16
+            for (int r = 0; r < W; r++) x[r] = load<V>(data + at[r] + first);
+            transpose(x);
+#pragma GCC unroll 16
+            for (int j = 0; j < W; j++) store(places + (first + j) * W, x[j]);
+        }
+        for (int r = 0; length < W && r < W; r++) {
+            for (int64_t j = 0; j < length; j++) places[j * W + r] = data[at[r] + j];
+        }
+    }
+
+    INLINE void turn_back(const Storage* places, int64_t length, Storage* data, const int64_t* to, int64_t rows) const {
+        for (int64_t from = 0; length >= W && from < length; from += W) {
+            const int64_t first = from + W < length ? from : length - W;
+            V x[W];
+#pragma GCC unroll 16
+            for (int j = 0; j < W; j++) x[j] = load<V>(places + (first + j) * W);
+            transpose(x);
+#pragma GCC unroll 16
+            for (int r = 0; r < W; r++) {
+                if (r < rows) store(data + to[r] + first, x[r]);
+            }
+        }
+        for (int64_t r = 0; length < W && r < rows; r++) {
+            for (int64_t j = 0; j < length; j++) data[to[r] + j] = places[j * W + r];
         }
     }
 
     // What is read along the inner dimension: registers of it that are whole, and the rest of a last one, which stands
     // in a copy that is filled up with other elements of the row. A value that does not change stands there as often as a
-    // strip is long.
+    // strip is long. Of rows that are abreast a register has one place.
     struct Read {
         const Storage* from[IN];
         const Storage* start[IN];
@@ -474,16 +657,22 @@ struct Pass final : Frame<Compute, Storage> {
         int64_t step[IN];                // the way to the next row
         int64_t soon[IN], later[IN];     // the way to what is read then
         bool plain;                      // registers are whole, and all values change along a row
+        bool abreast;
         Storage last[IN][W], still[IN][FEW];
 
-        Read(const Pass& pass, const int64_t* at, int64_t begin, int64_t end) {
-            rest = (end - begin) % W;
-            whole = end - begin - rest;
+        Read(const Pass& pass, const int64_t* at, int64_t begin, int64_t end, Storage* turned) : abreast(turned) {
+            rest = abreast ? 0 : (end - begin) % W;
+            whole = abreast ? end * W : end - begin - rest;
             plain = rest == 0;
 #pragma GCC unroll 16
             for (int k = 0; k < IN; k++) {
                 const Operand& own = pass.operand[k];
                 along[k] = own.inner;
+                if (BESIDE && abreast) {
+                    soon[k] = later[k] = 0;
+                    beside(k, pass, at + k * W, end, turned + k * W * end);
+                    continue;
+                }
                 step[k] = pass.rank > 0 ? own.step[pass.rank - 1] : 0;
                 soon[k] = NEAR & along[k];
                 later[k] = (Row::reduced ? step[k] : FAR) & along[k];
@@ -491,6 +680,36 @@ struct Pass final : Frame<Compute, Storage> {
                 start[k] = static_cast<const Storage*>(own.data) + at[k] + (begin & along[k]) * apart(Pair::read, k);
                 fill(k);
             }
+        }
+
+        INLINE void beside(int k, const Pass& pass, const int64_t* at, int64_t length, Storage* turned) {
+            const Storage* const data = static_cast<const Storage*>(pass.operand[k].data);
+            from[k] = start[k] = along[k] ? turned : still[k];
+            if (along[k]) {
+                pass.turn(data, at, length, turned);
+                later[k] = data + at[0] + W * step[k] - turned;  // where the rows after these begin
+
+            } else {
+                Storage lanes[W];
+                for (int r = 0; r < W; r++) lanes[r] = data[at[r]];
+                for (int64_t j = 0; j < whole && j < FEW; j += W) memcpy(still[k] + j, lanes, sizeof lanes);
+            }
+        }
+
+        // Which places in their rows these elements have.
+        INLINE V places_from(int64_t first) const {
+            if (abreast) return V(static_cast<double>(first / W));
+            Compute lanes[W];
+            for (int j = 0; j < W; j++) lanes[j] = static_cast<Compute>(j);
+            return load<V>(lanes) + V(static_cast<double>(first));
+        }
+
+        // The lanes that have a row.
+        INLINE V of_lanes(V y, int64_t rows) const {
+            if (!abreast || rows == W) return y;
+            Compute lanes[W];
+            for (int r = 0; r < W; r++) lanes[r] = r < rows ? y[r] : 0;
+            return load<V>(lanes);
         }
 
         // The same of the row after it.
@@ -506,21 +725,8 @@ struct Pass final : Frame<Compute, Storage> {
             if (begins_pair(Pair::read, k) || ends_pair(Pair::read, k)) {  // the second ones are read with the first
                 for (int j = 0; rest && begins_pair(Pair::read, k) && j < 2 * W; j++)
                     (&last[0][0])[k * W + j] = start[k][2 * whole + (j < 2 * rest ? j : 0)];
-                return;
-            }
-            if (rest && whole && along[k]) {  // after the last elements stand others of the row
-                Storage end[2 * W];
-                memcpy(end, start[k] + whole + rest - W, sizeof last[k]);
-                memcpy(end + W, end, sizeof last[k]);
-                memcpy(last[k], end + W - rest, sizeof last[k]);
-            } else {
-                for (int j = 0; rest && j < W; j++) last[k][j] = start[k][(j < rest ? whole + j : whole) & along[k]];
-            }
-            if (along[k] == 0) {
-                Storage copies[W];
-                for (int j = 0; j < W; j++) copies[j] = *start[k];
-                for (int64_t j = 0; j < whole && j < FEW; j += W) memcpy(still[k] + j, copies, sizeof copies);
-                from[k] = still[k];
+            } else if (rest || along[k] == 0) {
+                from[k] = filled(start[k], along[k], whole, rest, last[k], still[k]);
             }
         }
     };
@@ -580,31 +786,33 @@ struct Pass final : Frame<Compute, Storage> {
     // What is known of a row before it is read. Where a number is no place in the row, nothing is read there.
     INLINE void pick(const int64_t* at, V* own, V* row, [[maybe_unused]] const double* number) const {
         constexpr int FIRST = IN + Row::known;
+        const bool abreast = BESIDE && this->abreast;
+        const int64_t each = abreast ? W : 1;
         for (int k = 0; k < Pick::whole; k++)
-            own[k] = static_cast<double>(static_cast<const int64_t*>(operand[FIRST + k].data)[at[FIRST + k]]);
+            own[k] = of_rows(static_cast<const int64_t*>(operand[FIRST + k].data), at + (FIRST + k) * each);
         if constexpr (Pick::places > 0) {
             Kernel::locate(row, number);
-            int64_t place[Pick::places];
+            int64_t place[Pick::places][W];
             for (int k = 0; k < Pick::places; k++) {
-                const double named = own[Pick::whole + k][0];
-                const bool within = named >= 0 && named < static_cast<double>(this->inner);
-                if (!within) __atomic_store_n(&this->strayed, true, __ATOMIC_RELAXED);
-                place[k] = within ? static_cast<int64_t>(named) : 0;
+                for (int r = 0; r < W; r++) {
+                    const double named = own[Pick::whole + k][r];
+                    const bool within = named >= 0 && named < static_cast<double>(this->inner);
+                    if (!within) __atomic_store_n(&this->strayed, true, __ATOMIC_RELAXED);
+                    place[k][r] = within ? static_cast<int64_t>(named) : 0;
+                    if (!abreast) break;
+                }
             }
             for (int k = 0; k < Pick::elements; k++) {
                 const Operand& of = operand[Kernel::picked[k][0]];
-                const Storage element = static_cast<const Storage*>(of.data)[at[Kernel::picked[k][0]] + (place[Kernel::picked[k][1]] & of.inner)];
-                Storage copies[W];
-                for (int j = 0; j < W; j++) copies[j] = element;
-                own[Pick::whole + Pick::places + k] = load<V>(copies);
+                Storage elements[W];
+                for (int r = 0; r < W; r++) {
+                    const int64_t start = at[Kernel::picked[k][0] * each + (abreast ? r : 0)];
+                    const int64_t own_place = place[Kernel::picked[k][1]][abreast ? r : 0];
+                    elements[r] = static_cast<const Storage*>(of.data)[start + (own_place & of.inner)];
+                }
+                own[Pick::whole + Pick::places + k] = load<V>(elements);
             }
         }
-    }
-
-    INLINE static V places_from(int64_t first) {
-        Compute lanes[W];
-        for (int j = 0; j < W; j++) lanes[j] = static_cast<Compute>(j);
-        return load<V>(lanes) + V(static_cast<double>(first));
     }
 
     static void compute(const V* x, [[maybe_unused]] const V* reduced, V* y, const double* number) {
@@ -628,14 +836,14 @@ struct Pass final : Frame<Compute, Storage> {
         constexpr int R = Row::reductions;
         V x[READ + HELD], partial[R], other[R], all[R];
 #pragma GCC unroll 16
-        for (int k = 0; k < R; k++) all[k] = neutral(Row::kind(k));
+        for (int k = 0; k < R; k++) all[k] = Reduce::neutral(Row::kind(k));
         for (Strip strip(in); strip; strip.next()) {
 #pragma GCC unroll 16
-            for (int k = 0; k < R; k++) partial[k] = other[k] = neutral(Row::kind(k));
+            for (int k = 0; k < R; k++) partial[k] = other[k] = Reduce::neutral(Row::kind(k));
             for (int64_t i = 0; i < strip.length; i += W) {
                 strip.read(x, i);
                 if constexpr (stage == 0 && !every) strip.read_ahead(i);
-                if constexpr (Pick::numbered) x[IN] = places_from(strip.at + i);
+                if constexpr (Pick::numbered) x[IN] = in.places_from(strip.at + i);
                 V* const own = values + (strip.at + i) / W * HELD;
                 for (int k = 0; k < HELD; k++) {
                     if (Held<Kernel>::stage(k) < stage) x[READ + k] = own[k];
@@ -654,58 +862,13 @@ struct Pass final : Frame<Compute, Storage> {
 #pragma GCC unroll 16
             for (int k = 0; k < R; k++) {
                 const char kind = Row::kind(k);
-                all[k] = combined(kind, all[k], strip.only(combined(kind, partial[k], other[k]), neutral(kind)));
+                all[k] = Reduce::combined(kind, all[k], strip.only(Reduce::combined(kind, partial[k], other[k]), Reduce::neutral(kind)));
             }
         }
 #pragma GCC unroll 16
         for (int k = 0; k < R; k++) {
-            if (Kernel::stage_of[k] == stage) reduced[k] = across(Row::kind(k), all[k]);
+            if (Kernel::stage_of[k] == stage) reduced[k] = in.abreast ? all[k] : V(Reduce::across(Row::kind(k), all[k]));
         }
-    }
-
-    static double neutral(char kind) {
-        return kind == '+' ? 0 : kind == '>' ? -__builtin_inf() : __builtin_inf();
-    }
-
-    template <typename T>
-    INLINE static Lanes<T> combined(char kind, Lanes<T> a, Lanes<T> b) {
-        if (kind == '+') return a + b;
-        return where(b != b, b, where(kind == '>' ? b > a : b < a, b, a));
-    }
-
-    template <typename Vector>
-    INLINE static Vector chosen(char kind, Vector a, Vector b) {
-        if (kind == '+') return a + b;
-        return (kind == '>' ? b > a : b < a) | (b != b) ? b : a;
-    }
-
-    // So many numbers as one, by halves, without a branch: which is larger cannot be foreseen.
-    template <int count>
-    INLINE static double folded(char kind, const double* x) {
-        if constexpr (count > 2) {
-            typedef double Half __attribute__((vector_size(count * 4)));
-            Half low, high;
-            memcpy(&low, x, sizeof low);
-            memcpy(&high, x + count / 2, sizeof high);
-            low = chosen(kind, low, high);
-            double half[count / 2];
-            memcpy(half, &low, sizeof half);
-            return folded<count / 2>(kind, half);
-        } else {
-            typedef double Pair __attribute__((vector_size(16)));
-            return chosen(kind, Pair{x[0], x[0]}, Pair{x[1], x[1]})[0];
-        }
-    }
-
-    // The lanes of a value as one, in float64: halves are combined, for all rows wait for this.
-    template <typename T>
-    INLINE static double across(char kind, Lanes<T> x) {
-        const Lanes<double> wide = convert<double>(x);
-        Lanes<double> other = wide;
-        other.part[0] = wide.part[1];
-        double lanes[W / 2];
-        memcpy(lanes, combined(kind, wide, other).part, sizeof lanes);
-        return folded<W / 2>(kind, lanes);
     }
 };
 

@@ -64,6 +64,18 @@ INLINE Shorts rounded_to(float16, Floats value) {
 }
 #endif
 
+// Part by part: GCC would copy two registers in pieces that it then waits for.
+template <typename T>
+INLINE Lanes<T> read_from(const T* memory) {
+    Lanes<T> x;
+    EACH_PART(memcpy(&x.part[p], memory + p * W / Types<T>::parts, sizeof x.part[p]))
+    return x;
+}
+template <typename T>
+INLINE void write_to(T* memory, Lanes<T> x) {
+    EACH_PART(memcpy(memory + p * W / Types<T>::parts, &x.part[p], sizeof x.part[p]))
+}
+
 template <typename V, typename S>
 INLINE V load(const S* p) {
     using T = typename V::Element;
@@ -74,9 +86,7 @@ INLINE V load(const S* p) {
         x.part[0] = number_in(S{}, half);
         return convert<T>(x);
     } else {
-        Lanes<S> x;
-        memcpy(x.part, p, sizeof x.part);
-        return convert<T>(x);
+        return convert<T>(read_from(p));
     }
 }
 
@@ -93,7 +103,8 @@ INLINE auto stored(Lanes<T> x) {
 template <typename T, typename S>
 INLINE void store(S* p, Lanes<T> x) {
     const auto y = stored<S>(x);
-    memcpy(p, &y, sizeof y);
+    if constexpr (sizeof(S) == 2) memcpy(p, &y, sizeof y);
+    else write_to(p, y);
 }
 
 // The first and the second elements of pairs that fill two registers, and the other way.
@@ -144,6 +155,19 @@ INLINE void as_pairs(V first, V second, V& low, V& high) {
     } else {
         put_together(first.part[0], second.part[0], low.part[0], low.part[1], places);
         put_together(first.part[1], second.part[1], high.part[0], high.part[1], places);
+    }
+}
+
+// As many registers as they have lanes, transposed: each round puts those together that are half of them apart.
+template <int rounds = W, typename V>
+INLINE void transpose(V* x) {
+    if constexpr (rounds > 1) {
+        V y[W];
+#pragma GCC unroll 16
+        for (int i = 0; i < W / 2; i++) as_pairs(x[i], x[i + W / 2], y[2 * i], y[2 * i + 1]);
+#pragma GCC unroll 16
+        for (int i = 0; i < W; i++) x[i] = y[i];
+        transpose<rounds / 2>(x);
     }
 }
 

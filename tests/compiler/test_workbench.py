@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 import torch
 from compiled import compiled_text
 from hypothesis import given, settings
 from random_expressions import TENSORS, X, Y, expressions
+from torch import Tensor
 
 import symgrad
 from symgrad.accuracy.candidates import Choice
@@ -221,6 +224,28 @@ def test_a_finished_derivative_has_harmless_dead_branches() -> None:
     finished = workbench.finish(root)
     inverse = next(n for n in topological(finished) if n.op == "pow" and n.args[1].number == -1)
     assert inverse.args[0].op == "where"
+
+
+def test_what_backward_computes_again_is_harmless_where_a_branch_is_dead() -> None:
+    """Backward computes the sum of exponentials once more, for autograd to differentiate: expm1(100) is infinite."""
+    op = compiled_text("{op: f, tensors: {x: {shape: [B, N]}}, outputs: {y: 'logsumexp(1 - celu(x), dim=-1)'}}")
+
+    def second(function: Callable[..., Tensor], dtype: torch.dtype) -> Tensor:
+        x = torch.tensor([[100.0, -1.0, 3.0], [88.0, 0.5, -2.0]], dtype=dtype, requires_grad=True)
+        (slope,) = torch.autograd.grad(function(x).sum(), x, create_graph=True)
+        return torch.autograd.grad(slope.sum(), x)[0].double()
+
+    true = second(lambda x: (1 - torch.nn.functional.celu(x)).logsumexp(-1), torch.float64)
+    torch.testing.assert_close(second(op.function, torch.float32), true, rtol=1e-5, atol=1e-6)
+
+
+def test_passes_read_what_forward_computes_though_backward_guards_it() -> None:
+    text = "{op: f, tensors: {x: {shape: [B, N]}}, outputs: {y: 'x * logsumexp(1 - celu(x), dim=-1, keepdim=True)'}}"
+    ((_, found),) = compile_operation(parse_formulas(parse_spec(text))).variants()
+    forward = {n for n in topological(*found.outputs.values()) if n.op == "logsumexp"}
+    assert found.guarded.keys() == forward
+    assert forward.isdisjoint(topological(*found.gradients.values()))
+    assert forward <= set(topological(*found.for_passes.gradients.values()))
 
 
 def test_a_size_needs_no_guard_in_a_dead_branch() -> None:

@@ -63,18 +63,25 @@ def imported(path: Path) -> ModuleType:
 def passes_of(module: ModuleType, on: bool = True) -> Iterator[list[list[Any]]]:
     """With the passes of a module turned on or off: the results of each that serves meanwhile."""
     kind, served = module.rtk._Run, []
-    call = kind.__call__
+    running = kind.running
 
-    def counted(*given: Any) -> Any:
-        found = call(*given)
-        served.extend([] if found is None else [found])
-        return found
+    def counting(*given: Any) -> Any:
+        run = running(*given)
 
-    module._kernels.on, kind.__call__ = on, counted
+        def counted(*given: Any) -> Any:
+            found = run(*given)
+            served.extend([] if found is None else [found])
+            return found
+
+        return counted
+
+    module._kernels.forget()
+    module._kernels.on, kind.running = on, counting
     try:
         yield served
     finally:
-        module._kernels.on, kind.__call__ = True, call
+        module._kernels.on, kind.running = True, running
+        module._kernels.forget()
 
 
 def agree(fused: Sequence[torch.Tensor], eager: Sequence[torch.Tensor]) -> None:

@@ -21,7 +21,7 @@ from symgrad.lower.program import Assign, Declare, Do, If, Statement
         ("wanted >> 3 & 1", "wanted >> 3 & 1"),
         ("x if a < b else y", "a < b ? x : y"),
         ("1 / (x if a else y)", "1 / (a ? x : y)"),
-        ("std.exp(row[2])", "std::exp(row[2])"),
+        ("exp(row[2])", "exp(row[2])"),
         ('f("", True)', 'f("", true)'),
         ("(a != 0) == b", "(a != 0) == b"),
     ],

@@ -5,10 +5,14 @@ from __future__ import annotations
 import mpmath as mp
 import pytest
 import sympy as sp
+import torch
 
 from symgrad.accuracy.evaluate import exact
 from symgrad.ir.expr import symbol
+from symgrad.ops.functions import SPELLINGS
+from symgrad.ops.tensors import TENSOR_SPELLINGS
 from symgrad.parse import FormulaError, parse_expression
+from symgrad.parse.calls import SPECIAL
 
 A, B = symbol("a"), symbol("b")
 POINT = {A: 1.375, B: 0.625}
@@ -55,6 +59,19 @@ def test_what_is_not_meant_is_not_suggested(text: str, message: str) -> None:
     with pytest.raises(FormulaError) as caught:
         parse_expression(text, [A, B])
     assert caught.value.faults[0].message == message
+
+
+def test_a_function_of_another_library_is_not_taken_for_a_slip_of_another_function() -> None:
+    library = {n for n in dir(sp) if isinstance(getattr(sp, n), sp.core.function.FunctionClass)} - {
+        "Function",
+        "Lambda",
+    }
+    for name in sorted((library | set(torch.special.__all__)) - {*SPECIAL, *TENSOR_SPELLINGS, *SPELLINGS}):
+        with pytest.raises(FormulaError) as caught:
+            parse_expression(f"{name}(a)", [A, B])
+        message = caught.value.faults[0].message
+        _, _, meant = message.partition("did you mean ")
+        assert meant.strip("'?").lower() in ("", name.lower()), message
 
 
 @pytest.mark.parametrize("point", [(1e-3, 1e6), (1e5, 3.0), (0.5, 0.25), (1e8, 1e8), (12.0, 0.1)])

@@ -118,6 +118,20 @@ def test_a_spelling_that_is_no_better_is_not_proven(monkeypatch: pytest.MonkeyPa
     assert len(offered) > len(asked)
 
 
+def test_a_simplifier_that_finds_no_end_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    """SymPy multiplies products of sums out, by one derivative of `log(1/2 + addcdiv(x, fmod(w, v), log_ndtr(v))**2)`
+    for minutes."""
+
+    def endless(expr: object) -> object:
+        while True:
+            str(expr)
+
+    others = [own for own in module._simplifiers() if own[0] == "factor"]
+    monkeypatch.setattr(module, "_simplifiers", lambda: iter([("endless", endless, 120), *others]))
+    monkeypatch.setattr(module, "_MOST_CALLS", 10_000)
+    assert [name for name, _ in spellings(formula("a**2 - 2*a*b + b**2", "a", "b"), points("a", "b"))] == ["factor"]
+
+
 def test_large_formulas_are_not_respelled() -> None:
     large = formula(" + ".join(f"sin({k}*a)**2*b**{k}" for k in range(2, 70)), "a", "b")
     assert not list(spellings(large, points("a", "b")))

@@ -147,6 +147,7 @@ def _modified(name: str, meaning: Callable[[Any], Any], partial: Callable[[Expr]
         ("x",),
         torch=f"torch.special.{name}({{0}})",
         python=_python(f"torch.special.{name}"),
+        aliases=() if name.endswith("e") else (f"modified_bessel_{name}",),
         partials=lambda x: (partial(x),),
         meaning=meaning,
         cost=12.0,

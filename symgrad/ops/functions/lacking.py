@@ -82,6 +82,7 @@ ROWS = (
     _own(
         "dawson",
         _dawson_partial,
+        aliases=("dawsn",),
         meaning=real.dawson,
         cost=100.0,
         safe=Fraction(0),

@@ -88,7 +88,7 @@ class CppPrinter(PassPrinter):
             exponent = node.args[1].number
             if exponent == -1:
                 return code("1 / {0}", parts[0])
-            return code("std.sqrt({0})" if exponent == Fraction(1, 2) else "std.pow({0}, {1})", *parts)
+            return code("__builtin_sqrt({0})" if exponent == Fraction(1, 2) else "__builtin_pow({0}, {1})", *parts)
         return self._shared(node) or code(SPELLINGS[node.op].number, *parts)
 
     def _constant(self, node: Expr) -> Code:
@@ -113,6 +113,7 @@ class CppPrinter(PassPrinter):
 
 
 _INTEGERS = 2**31
+_EXACT = 2**53  # whole numbers below it are doubles; those from 2**64 on are no integers of C++
 
 
 def _literal(value: Fraction) -> Code:
@@ -121,6 +122,7 @@ def _literal(value: Fraction) -> Code:
         return minus(_literal(-value))
     if value.denominator == 1 and value < _INTEGERS:
         return constant(int(value))
-    if Fraction(repr(float(value))) == value or float(value) == value or is_decimal(value.denominator):
+    simple = Fraction(repr(float(value))) == value or float(value) == value or is_decimal(value.denominator)
+    if simple or max(value.numerator, value.denominator) > _EXACT:
         return constant(float(value))
     return binary("/", constant(float(value.numerator)), constant(value.denominator))

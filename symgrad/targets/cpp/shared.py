@@ -14,7 +14,8 @@ _PARTS = ("lanes.h", "storage.h", "functions.h", "passes.h")
 _TITLE = """\
 // What the fused passes of this folder run on: vector registers, functions of them, and loops over memory.
 //
-// Plain C++17 for GCC and Clang; nothing is included but the headers of the compiler and the system.
+// Plain C++17 for GCC and Clang; nothing is included but the headers of the compiler and the system. What compilers
+// have built in is called as that: <cmath>, which has names for it, takes longer to read than many a pass to compile.
 #pragma once
 """
 

@@ -23,7 +23,7 @@ class Spelling:
 
 def _same(name: str, *, number: bool = True) -> Spelling:
     """A function of one argument that is called alike in both places."""
-    return Spelling(f"{name}({{0}})", f"std.{name}({{0}})" if number else "")
+    return Spelling(f"{name}({{0}})", f"__builtin_{name}({{0}})" if number else "")
 
 
 SPELLINGS = {
@@ -38,18 +38,18 @@ SPELLINGS = {
     **{name: _same(name, number=False) for name in ("sigmoid", "sinc", "relu", "sign", "finite")},
     **{name: Spelling(f"{name}({{0}})", f"{name}_of({{0}})") for name in ("digamma", "erfinv", "erfcx", "log_ndtr")},
     "polygamma": Spelling("trigamma({1})", "trigamma_of({1})"),  # of order 1
-    "atan2": Spelling("atan2({0}, {1})", "std.atan2({0}, {1})"),
-    "hypot": Spelling("hypot({0}, {1})", "std.hypot({0}, {1})"),
-    "fmod": Spelling("fmod({0}, {1})", "std.fmod({0}, {1})"),
+    "atan2": Spelling("atan2({0}, {1})", "__builtin_atan2({0}, {1})"),
+    "hypot": Spelling("hypot({0}, {1})", "__builtin_hypot({0}, {1})"),
+    "fmod": Spelling("fmod({0}, {1})", "__builtin_fmod({0}, {1})"),
     "remainder": Spelling("remainder({0}, {1})"),
     "logaddexp": Spelling("logaddexp({0}, {1})"),
     "xlogy": Spelling("xlogy({0}, {1})"),
     "xlog1py": Spelling("xlog1py({0}, {1})"),
     "heaviside": Spelling("heaviside({0}, {1})"),
-    "maximum": Spelling("maximum({0}, {1})", "std.fmax({0}, {1})"),
-    "minimum": Spelling("minimum({0}, {1})", "std.fmin({0}, {1})"),
-    "clamp": Spelling("minimum(maximum({0}, {1}), {2})", "std.fmin(std.fmax({0}, {1}), {2})"),
-    "round": Spelling("nearbyint({0})", "std.nearbyint({0})"),
+    "maximum": Spelling("maximum({0}, {1})", "__builtin_fmax({0}, {1})"),
+    "minimum": Spelling("minimum({0}, {1})", "__builtin_fmin({0}, {1})"),
+    "clamp": Spelling("minimum(maximum({0}, {1}), {2})", "__builtin_fmin(__builtin_fmax({0}, {1}), {2})"),
+    "round": Spelling("nearbyint({0})", "__builtin_nearbyint({0})"),
     "reciprocal": Spelling("reciprocal({0})"),
     "widen": Spelling("widen({0})", "{0}"),
     **{narrow: Spelling(f"{name}({{0}})") for narrow, name in NARROW.items()},

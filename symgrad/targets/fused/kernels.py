@@ -56,7 +56,7 @@ T = TypeVar("T")
 
 def kernels(layout: Layout, variant: Variant, suffix: str, can_spell: CanSpell) -> Kernels:
     """The passes of a variant, with `suffix` in their names, as far as a language can spell them."""
-    return _Passes(layout, variant, suffix, can_spell).kernels()
+    return _Passes(layout, variant.for_passes, suffix, can_spell).kernels()
 
 
 @dataclass(frozen=True)

@@ -122,7 +122,7 @@ class Backward(Common):
                 if others and not (readers and set(readers) <= set(others))
             }
             there = {value: known for value, known in scope.known.items() if value not in later}
-            targets = [Target(known_name(scope, s.value), s.value) for s in group]
+            targets = [Target(known_name(scope, s.value), _again(s, variant)) for s in group]
             wanted = frozenset(readers)
             partly = {v: c for v, c in scope.partly.items() if v not in later and not (wanted and wanted <= c)}
             own = replace(scope, known=there, partly=partly)
@@ -141,7 +141,7 @@ class Backward(Common):
         gradients = [g for t in self.layout.differentiable for g in variant.gradients_of(t)]
         lowered = machine([*(s.value for s in group), *gradients])
         found = divisors(lowered[len(group) :], topological(*lowered[len(group) :]))
-        return frozenset(s.value for s, low in zip(group, lowered, strict=False) if low in found)
+        return frozenset(_again(s, variant) for s, low in zip(group, lowered, strict=False) if low in found)
 
     def _materialised(self, variant: Variant) -> Program:
         """Zeros for cotangents that may be undefined and that an override reads in more than a factor."""
@@ -202,6 +202,11 @@ class Backward(Common):
         if override is not None and not override.terms:
             return False
         return len(self._terms(tensor, variant)) > 1 or len(self._cotangents()) > 1
+
+
+def _again(saved: Saved, variant: Variant) -> Expr:
+    """What is computed for an intermediate that is not there: for autograd to differentiate."""
+    return variant.guarded.get(saved.value, saved.value)
 
 
 def _direct(program: Program) -> Program:

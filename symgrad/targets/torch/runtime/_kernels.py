@@ -16,7 +16,8 @@ import types
 import warnings
 from array import array
 from collections.abc import Callable, Mapping, Sequence
-from itertools import starmap, zip_longest
+from itertools import zip_longest
+from operator import itemgetter
 from pathlib import Path
 from struct import Struct
 from tempfile import TemporaryDirectory
@@ -43,7 +44,6 @@ _FLAGS = (
 _WHOLE = frozenset({torch.int64, torch.int32})  # what torch has for indices
 _EXACT = 2**24  # whole numbers that float32 has
 _PLAIN = (Tensor, torch.nn.Parameter)
-_address_of = Tensor.data_ptr
 _threads = torch.get_num_threads
 _recording = torch.is_grad_enabled
 
@@ -159,8 +159,8 @@ class Kernels:
         self.differentiates_twice = any(p.second for p in passes)
 
     def serve(self, function: Any, outputs: int) -> tuple[Callable[..., Any], Any, Callable[..., Any]]:
-        """Return what serves calls that nothing differentiates, a Function for the others, and what serves both where
-        tensors are like those of an earlier call; it returns None where they are not.
+        """Return what serves calls that nothing differentiates, a Function for the others, and what makes of the way
+        to both one that is shorter where tensors are like those of an earlier call.
 
         All run kernels where they can, else the methods of ``function``.
         """
@@ -217,16 +217,21 @@ class Kernels:
             return function.jvp(rt.Saved(ctx, found), *tangents)
 
         record = _function_like(function, forward=forward, backward=backward, jvp=jvp)
-        return infer, record, kernels.quick(function, outputs, backward)
+        return infer, record, functools.partial(kernels.quick, function, outputs, backward)
 
-    def quick(self, function: Any, outputs: int, backward: Callable[..., Any]) -> Callable[..., Any]:
-        """Return what serves a call whose tensors are like those of an earlier one, by what is known of that."""
-        kernels, count, choose = self, self.tensors, self.choose
-        plain: Any = _apply_of(function)
+    def quick(
+        self, function: Any, outputs: int, backward: Callable[..., Any], otherwise: Callable[..., Any]
+    ) -> Callable[..., Any]:
+        """Return what serves a call whose tensors are like those of an earlier one, by what is known of that; for any
+        other it asks ``otherwise``."""
+        kernels, library, count, choose = self, self.library, self.tensors, self.choose
+        is_followed, plain = torch.compiler.is_dynamo_compiling, _apply_of(function)  # other tracers wrap tensors
 
         def call(*args: Any) -> Any:
+            if is_followed():
+                return otherwise(*args)
             given = args[:count]
-            for known in kernels.library.known:
+            for known in library.known:
                 if (
                     known.alike(*given)
                     and known.recorded == (known.requires and _recording())
@@ -234,36 +239,37 @@ class Kernels:
                 ):
                     break
             else:
-                return None
-            if rt.has_tangents() or not kernels.library.on:
-                return None
-            if not known.walk:
+                return otherwise(*args)
+            if rt.has_tangents() or not library.on:
+                return otherwise(*args)
+            run, numbers_of = known.run, known.numbers_of
+            if run is None:
                 return plain(*args) if known.recorded else function.forward(*args)
-            found = known.walk(given, [args[k] for k in known.numbers] if known.numbers else ())
+            found = run(given, numbers_of(args))
             if found is None:
-                return None
+                return otherwise(*args)
             if known.recorded:
-                return direct(known, found, *args)
+                return direct(*given, (known, found, args))
             return found[0] if outputs == 1 else tuple(found[:outputs])
 
-        def forward(ctx: Any, known: Any, found: Any, *args: Any) -> Any:
-            pool = (*args, *found, None)
+        def forward(ctx: Any, *given: Any) -> Any:
+            known, found, args = given[-1]  # in one argument: autograd looks at each
+            pool, saved_of = (*args, *found, None), known.saved_of
             ctx.set_materialize_grads(False)
-            ctx.save_for_backward(*[pool[k] for k in known.saved])
+            ctx.save_for_backward(*saved_of(pool))
             if known.fixed:
-                ctx.mark_non_differentiable(*[pool[k] for k in known.fixed])
-            ctx.known, ctx.others = known, args[count:]
+                ctx.mark_non_differentiable(*known.fixed_of(pool))
+            ctx.known = known, args[count:]
             return found[0] if outputs == 1 else tuple(found[:outputs])
 
         def pull(ctx: Any, *grads: Any) -> Any:
-            known, saved = ctx.known, ctx.saved_tensors
-            if not (_recording() or rt.has_tangents()):
-                cotangents = [grads[k] for k in kernels.cotangents] if outputs > 1 else grads
-                gradients = known.gradients(kernels.library, saved, cotangents, ctx.others)
+            saved, (known, others) = ctx.saved_tensors, ctx.known
+            if library.on and not (_recording() or rt.has_tangents()):
+                gradients = known.gradients(library, (*saved, *grads), others)
                 if gradients is not None:
                     return gradients
             gradients = backward(_Late(kernels, function, outputs, ctx, saved), *grads)
-            return None, None, *(gradients if isinstance(gradients, tuple) else (gradients,))
+            return *(gradients if isinstance(gradients, tuple) else (gradients,))[:count], None
 
         own = _function_like(function, forward=forward, backward=pull)
         direct: Any = _apply_of(own)
@@ -290,7 +296,15 @@ class Kernels:
         numbers = [args[k] for k in entry.numbers] if walk else []
         if not walk or (entry.whole and any(type(n) is int and abs(n) >= _EXACT for n in numbers)):
             return None  # labels are compared with the numbers
-        return walk(tensors, numbers)
+        return walk.run(tensors, numbers)
+
+
+def _picked(places: Sequence[int]) -> Callable[[tuple[Any, ...]], tuple[Any, ...]]:
+    """Return what takes the values at these places out of a tuple, as a tuple."""
+    first = places[0] if places else 0
+    if list(places) == list(range(first, first + len(places))):
+        return itemgetter(slice(first, first + len(places)))
+    return itemgetter(*places)
 
 
 def _function_like(function: Any, **methods: Any) -> Any:
@@ -324,17 +338,17 @@ def _is_due(walk: Any) -> bool:
 class _Known:
     """What is known of calls whose tensors are like those of an earlier one: their passes, and what they save.
 
-    What serves such a call follows from its tensors and from ``choice``, and so does what it saves: ``saved`` and
-    ``fixed``, the outputs without a derivative, are places among arguments, results and None. ``pulls`` are the passes
+    What serves such a call follows from its tensors and from ``choice``, and so does what it saves: it, and the
+    outputs without a derivative, are known by their places among arguments, results and None. ``pulls`` are the passes
     of backward, by what compares saved values and cotangents with those of earlier calls.
     """
 
     def __init__(self, kernels: Kernels, args: tuple[Any, ...], walk: Any, found: Any, ctx: Any = None) -> None:
         tensors, passes = args[: kernels.tensors], kernels.chosen(args)
-        self.walk, self.alike = walk, _comparison(tensors)
+        self.run, self.alike = walk.run if walk else None, _comparison(tensors)
         self.choice = 0 if kernels.choose is None else kernels.choose(*args)
         self.requires, self.recorded = any(t.requires_grad for t in tensors), ctx is not None
-        self.numbers = passes.forward.numbers if passes.forward is not None else ()
+        self.numbers_of = _picked(passes.forward.numbers if passes.forward is not None else ())
         self.saved: list[Any] = []
         self.fixed: list[Any] = []
         if ctx is not None and found is not None:
@@ -346,39 +360,38 @@ class _Known:
             self.entry, self.wanted = passes.backward, self.call.wanted(ctx.needs_input_grad)
             self.pulls: tuple[Any, ...] = ()
             if self.entry is not None:
-                self.others = [k - len(tensors) for k in self.entry.numbers]
-                self.reads_kept, self.blank = self.entry.reads_kept, [None] * (2 + len(args))
-                self.places = [2 + place for place in self.entry.places]
+                made = {place: k for k, place in enumerate(self.entry.places)}
+                # To autograd all that follows the tensors is one argument.
+                self.gradients_of = _picked([made.get(k, len(made)) for k in range(len(tensors) + 1)])
+                count = len(self.saved) - self.call.kept
+                kept = range(count, len(self.saved)) if self.entry.reads_kept else ()
+                grads = [len(self.saved) + k for k in kernels.cotangents]
+                self.given_of = _picked([*range(count), *grads, *kept])
+                self.others_of = _picked([k - len(tensors) for k in self.entry.numbers])
         labels = any(own is not None and own.whole and own.numbers for own in passes[:2])  # whose numbers are looked at
         apart = len({id(t) for t in tensors}) == len(tensors)  # of one tensor that is given twice no place is told
         known = apart and self.alike is not None and None not in (*self.saved, *self.fixed)
         self.is_of_use = known and not labels and bool(walk) == (found is not None)
+        if self.is_of_use:
+            self.saved_of, self.fixed_of = _picked(self.saved), _picked(self.fixed)
 
-    def gradients(self, library: Library, saved: Any, cotangents: Any, others: Any) -> Any:
-        """Return the gradients, from saved values and cotangents, after None twice; None alone where no pass serves."""
-        entry = self.entry
-        if entry is None or not library.on:
+    def gradients(self, library: Library, known: tuple[Any, ...], others: Any) -> Any:
+        """Return a gradient for each argument, from what is saved and all cotangents; None where no pass serves."""
+        if self.entry is None:
             return None
-        if kept := self.call.kept:
-            count = len(saved) - kept
-            given = (*saved[:count], *cotangents, *(saved[count:] if self.reads_kept else ()))
-        else:
-            given = (*saved, *cotangents)
-        for alike, walk in self.pulls:  # noqa: B007
+        given_of, others_of, gradients_of = self.given_of, self.others_of, self.gradients_of
+        given = given_of(known)
+        for alike, run in self.pulls:  # noqa: B007
             if alike(*given):
                 break
         else:
-            walk = library.find(entry, given, self.call.shapes, self.wanted)
+            walk = library.find(self.entry, given, self.call.shapes, self.wanted)
             if not walk:
                 return None
-            self.pulls = ((_comparison(given), walk), *self.pulls[:3])
-        found = walk(given, [others[k] for k in self.others] if self.others else ())
-        if found is None:
-            return None
-        gradients = list(self.blank)
-        for place, gradient in zip(self.places, found, strict=True):
-            gradients[place] = gradient
-        return tuple(gradients)
+            run = walk.run
+            self.pulls = ((_comparison(given), run), *self.pulls[:3])
+        found = run(given, others_of(others))
+        return None if found is None else gradients_of((*found, None))
 
 
 class _Late:
@@ -386,14 +399,15 @@ class _Late:
     known by its size, dtype and device."""
 
     def __init__(self, kernels: Kernels, function: Any, outputs: int, ctx: Any, saved: Any) -> None:
-        known, count = ctx.known, kernels.tensors
+        (known, others), count = ctx.known, kernels.tensors
         made = [torch.empty((), dtype=dtype, device=device).expand(shape) for shape, dtype, device in known.layouts]
-        pool = [*made[:count], *ctx.others, *made[count:], None]
+        pool = [*made[:count], *others, *made[count:], None]
         for place, t in zip(known.saved, saved, strict=True):
             pool[place] = t
-        end = count + len(ctx.others)
+        end = count + len(others)
         args, results = tuple(pool[:end]), tuple(pool[end : end + outputs])
-        self.saved_tensors, self.needs_input_grad = saved, ctx.needs_input_grad[2:]
+        self.saved_tensors, needs = saved, ctx.needs_input_grad[:count]
+        self.needs_input_grad = (*needs, *[False] * len(others))
         self.call = _Call(kernels, args, known.call.kept)
         function.setup_context(self, args, results[0] if outputs == 1 else results)
 
@@ -655,7 +669,6 @@ class Library:
         function = getattr(library, entry.name, None)
         if function is None:
             return self.give_up(RuntimeError(f"{library._name} has no {entry.name}: remove it"), entry.part)
-        function.argtypes = [ctypes.c_char_p]
         return _Run(walk, function, entry, len(tensors))
 
 
@@ -709,40 +722,50 @@ class _Run:
     searches = 0
 
     def __init__(self, walk: _Walk, function: Any, entry: Pass, given: int) -> None:
-        self.walk, self.function, self.finish = walk, function, entry.finish
+        self.walk, self.finish = walk, entry.finish
         numbers = [len(walk.sizes) - 1, *walk.sizes[-1:], *walk.sizes[:-1]]
         for k, steps in enumerate(walk.steps, -len(entry.operands)):
             numbers += [walk.summed[k]] if k >= 0 else []
             numbers += [min(steps[-1], 1), *steps[:-1]]
         self.geometry = array("q", numbers)
-        self.address, _ = self.geometry.buffer_info()
-        self.packed, self.wanted, self.counts = Struct(entry.format).pack, walk.subset, walk.counts
         self.made = [own for own in walk.results if own[0] is not None]
-        self.copied = walk.copied if walk.copies else None
-        is_finished = len(self.made) == len(walk.results) and not walk.joined and self.finish is None
-        self.finished = None if is_finished else self._finished
         # What the arguments are of the addresses of tensors, of results, and 0, and where they begin in it.
         counter = iter(range(given, given + len(self.made)))
         places = [*range(given), *(-1 if size is None else next(counter) for size, *_ in walk.results)]
         order = [(places[place], offset) for place, offset in zip_longest(walk.places, walk.offsets, fillvalue=0)]
         self.order = [] if order == [(k, 0) for k in range(given + len(self.made))] else order
+        self.run = self.running(function, Struct(entry.format).pack)
 
-    def __call__(self, tensors: Any, numbers: Any) -> list[Any] | None:
-        """Return the results, None for those not wanted; None alone where eager operations are to serve."""
-        addresses = list(map(_address_of, tensors))
-        if 0 in addresses:  # of a storage that was freed
-            return None
-        if self.copied is not None:
-            tensors = self.copied(tensors)
-            addresses = list(map(_address_of, tensors))
-        results: list[Any] = list(starmap(_empty_strided, self.made))
-        addresses += map(_address_of, results)
-        if self.order:
-            addresses.append(0)
-            addresses = [addresses[place] + offset for place, offset in self.order]
-        if self.function(self.packed(self.address, _threads(), self.wanted, *addresses, *numbers, *self.counts)):
-            return None  # a place out of range, for which eager operations have an error
-        return results if self.finished is None else self.finished(results)
+    def running(self, function: Any, packed: Any) -> Callable[[Any, Any], list[Any] | None]:
+        """Return what calls the pass; variables of its own, and loops, take Python the least time."""
+        walk, made, order = self.walk, self.made, self.order
+        (address, _), wanted, counts = self.geometry.buffer_info(), walk.subset, walk.counts
+        copied = walk.copied if walk.copies else None
+        is_finished = len(made) == len(walk.results) and not walk.joined and self.finish is None
+
+        def run(tensors: Any, numbers: Any) -> list[Any] | None:
+            """Return the results, None for those not wanted; None alone where eager operations are to serve."""
+            addresses = []
+            for t in tensors:
+                addresses.append(t.data_ptr())
+            if 0 in addresses:  # of a storage that was freed
+                return None
+            if copied is not None:
+                tensors = copied(tensors)
+                addresses = [t.data_ptr() for t in tensors]
+            results: list[Any] = []
+            for size, strides, dtype in made:
+                t = _empty_strided(size, strides, dtype)
+                results.append(t)
+                addresses.append(t.data_ptr())
+            if order:
+                addresses.append(0)
+                addresses = [addresses[place] + offset for place, offset in order]
+            if function(packed(address, _threads(), wanted, *addresses, *numbers, *counts)):
+                return None  # a place out of range, for which eager operations have an error
+            return results if is_finished else self._finished(results)
+
+        return run  # what is known of a call may have nothing else of this object, whose geometry the pass reads
 
     def _finished(self, made: list[Any]) -> list[Any]:
         """Return the results of what the pass has made."""
@@ -762,7 +785,7 @@ class _Launch:
     def __init__(self, walk: _Walk, plan: Any, entry: Pass, library: CudaLibrary) -> None:
         self.walk, self.plan, self.entry, self.library = walk, plan, entry, library
 
-    def __call__(self, tensors: Any, numbers: Any) -> list[Any] | None:
+    def run(self, tensors: Any, numbers: Any) -> list[Any] | None:
         """Return the results, None for those not wanted; None alone where eager operations are to serve."""
         if not self.library.on or any(t.data_ptr() == 0 for t in tensors):
             return None

@@ -36,13 +36,13 @@ _unwrap: Any = getattr(_functorch, "get_unwrapped", None)
 _level_of: Any = getattr(_functorch, "maybe_get_level", None)
 _batch_dim_of: Any = getattr(_functorch, "maybe_get_bdim", None)
 _add_batch_dim: Any = getattr(_functorch, "_add_batch_dim", None)
+_TELLS_LEVEL = hasattr(_forward_ad, "_current_level")
 _CAN_LOOK_INSIDE = None not in (_unwrap, _level_of, _batch_dim_of, _add_batch_dim)
 
 
 def has_tangents() -> bool:
     """Tell whether a level of forward mode may be on."""
-    level: int = getattr(_forward_ad, "_current_level", 0)
-    return level >= 0
+    return not _TELLS_LEVEL or _forward_ad._current_level >= 0
 
 
 def forward_mode() -> bool:
@@ -535,7 +535,6 @@ def entry(
     compiled = surrogate or traced.apply
     scripted = surrogate or bare.forward  # torch.jit.save refuses a Function
     infer, record, quick = (bare.forward, function, None) if kernels is None else kernels.serve(function, outputs)
-    quick = None if residuals else quick
     above: Any = super(Function, record)
     direct = above.apply  # Function.apply binds a signature: 12 us
     is_compiling = torch.compiler.is_compiling
@@ -543,8 +542,6 @@ def entry(
     def call(*args: Any) -> Any:
         if is_compiling():
             return exported(*args) if exported is not None and is_exporting() else compiled(*args)
-        if quick is not None and (known := quick(*args)) is not None:
-            return known
         if in_functorch():
             return bare.apply(*(args if outputs == 1 else _batched_alike(args)))
         if in_jit_trace():
@@ -556,7 +553,7 @@ def entry(
             return results
         return results[0] if outputs == 1 else results[:outputs]
 
-    return call
+    return call if quick is None or residuals else quick(call)
 
 
 def is_recorded(args: tuple[Any, ...]) -> bool:
@@ -753,6 +750,11 @@ def masked(value: Tensor, mask: Tensor) -> Tensor:
         return torch.where(mask, value, 0)
     chosen: Tensor = torch.ops.aten.threshold_backward(value, mask.to(value.dtype), 0)
     return chosen
+
+
+def guarded(value: Tensor, mask: Tensor, other: float) -> Tensor:
+    """Return the value, or a harmless one where a mask hides what follows from it, if that may be differentiated."""
+    return torch.where(mask, value, other) if differentiated() else value
 
 
 def softmax_backward(grad: Tensor, y: Tensor, dim: int) -> Tensor:

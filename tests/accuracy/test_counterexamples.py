@@ -1,0 +1,78 @@
+"""What a sample does not show is found at ordinary points: a form that errs there is not kept."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import pytest
+import torch
+from compiled import compiled_text
+from torch.nn import functional as F
+
+from symgrad.accuracy.counterexamples import counterexamples, ordinary_points
+from symgrad.accuracy.evaluate import FLOAT32, FLOAT64
+from symgrad.accuracy.measure import Judge, Sample
+from symgrad.accuracy.sampling import ALL_REALS
+from symgrad.ir import truth
+from symgrad.ir.expr import make, num, symbol
+
+A, B, K = (symbol(n, "tensor") for n in "abk")
+RANGES = dict.fromkeys((A, B), ALL_REALS)
+WRITTEN = make("logaddexp", A, B)
+NAIVE = make("log", make("exp", A) + make("exp", B))  # overflows and vanishes beyond 90
+FEW = {target: [{A: 0.5, B: -0.75}, {A: 2.0, B: 1.0}] for target in (FLOAT32, FLOAT64)}
+
+
+def test_a_form_that_its_sample_finds_accurate_is_shown_to_err() -> None:
+    judge = Judge(WRITTEN, Sample(FEW))
+    assert judge.score(NAIVE, FLOAT32).good
+    more = counterexamples(judge, NAIVE, False, ordinary_points(WRITTEN, RANGES, {}), RANGES)
+    assert more is not None and more.points[FLOAT32][:2] == FEW[FLOAT32]
+    assert Judge(WRITTEN, more).score(NAIVE, FLOAT32).nonfinite and Judge(WRITTEN, more).score(NAIVE, FLOAT64).nonfinite
+
+
+def test_an_accurate_form_has_no_counterexample() -> None:
+    points = ordinary_points(WRITTEN, RANGES, {})
+    other = make("maximum", A, B) + make("softplus", -make("abs", A - B))
+    assert counterexamples(Judge(WRITTEN, Sample(FEW)), other, False, points, RANGES) is None
+
+
+def test_the_conditioning_of_a_formula_is_no_counterexample() -> None:
+    formula = make("sin", A * B)
+    points = ordinary_points(formula, RANGES, {})
+    same = 2 * make("sin", A * B / 2) * make("cos", A * B / 2)
+    assert counterexamples(Judge(formula, Sample(FEW)), same, False, points, RANGES) is None
+
+
+def test_each_branch_of_a_rare_choice_gets_as_many_points() -> None:
+    rare = truth.compare("lt", make("abs", K - num(3)), num(Fraction(1, 2)))
+    formula = truth.where(rare, make("exp", A), A)
+    points = ordinary_points(formula, {**RANGES, K: ALL_REALS}, {})
+    taken = sum(abs(p[K] - 3) < 0.5 for p in points)
+    assert 60 <= taken <= len(points) / 2
+
+
+ZERO_INFLATED = """
+op: zero_inflated
+tensors: {logit: , lograte: , k: {grad: false, domain: "[0, oo)"}}
+let:
+  rate: exp(lograte)
+  zero: logaddexp(logsigmoid(logit), logsigmoid(-logit) - rate)
+  pos: logsigmoid(-logit) + k*lograte - rate - lgamma(k + 1)
+outputs: {nll: "-where(k < 0.5, zero, pos)"}
+"""
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_two_large_arguments_in_one_branch_are_no_blind_spot(dtype: torch.dtype) -> None:
+    """It was infinite at a logit of -20 and a rate of 20, where the formula as written is 19."""
+    logits, logs = torch.tensor([-200.0, -60, -30, -20, -3, 0, 3, 20]), torch.tensor([-10.0, 0, 3, 3.5, 5])
+    pairs = torch.cartesian_prod(logits, logs)
+    logit, lograte = pairs.to(dtype).T.contiguous().requires_grad_().unbind()
+    nll = compiled_text(ZERO_INFLATED).function(logit, lograte, torch.zeros(len(pairs), dtype=dtype))
+    own = torch.autograd.grad(nll.sum(), (logit, lograte))
+    a, b = (v.detach().double().requires_grad_() for v in (logit, lograte))
+    wanted = -torch.logaddexp(F.logsigmoid(a), F.logsigmoid(-a) - b.exp())
+    true = torch.autograd.grad(wanted.sum(), (a, b))
+    for got, want in zip((nll, *own), (wanted, *true), strict=True):
+        torch.testing.assert_close(got.double(), want, rtol=1e-4, atol=1e-9)
