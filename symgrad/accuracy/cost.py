@@ -31,6 +31,7 @@ _ARITHMETIC = {
     "sub_scaled": 1.0,
     "threshold_backward": 1.2,
     "masked": 2.5,
+    "guarded": 0.0,
     "softmax_backward": 1.4,
     "log_softmax_backward": 3.0,
     "sigmoid_backward": 1.1,

@@ -47,6 +47,7 @@ _WORDS: Mapping[str, str] = {
     "neg": "neg",
     "where": "chosen",
     "masked": "chosen",
+    "guarded": "guarded",
     "softmax_backward": "product",
     "log_softmax_backward": "diff",
     "maximum": "upper",

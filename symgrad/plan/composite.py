@@ -85,9 +85,15 @@ def _varying(order: Iterable[Expr], fixed: frozenset[Expr]) -> frozenset[Expr]:
     found: set[Expr] = set()
     for node in order:
         own = node.op == "sym" and node["kind"] == "tensor" and node not in fixed
-        if own or (not node.is_boolean and any(a in found for a in node.args)):
+        if own or (not node.is_boolean and any(a in found for a in node.args) and _has_gradient(node)):
             found.add(node)
     return frozenset(found)
+
+
+def _has_gradient(node: Expr) -> bool:
+    """Whether any derivative passes through an operation: none does through one that detaches."""
+    row = TENSOR_OPS.get(node.op)
+    return row is None or not row.view or row.vjp is None or any(v is not None for v in row.vjp(node, node))
 
 
 def _kept_by(node: Expr, varying: frozenset[Expr]) -> tuple[Expr, ...]:
@@ -130,11 +136,22 @@ def backward_cost(formulas: Iterable[Expr], fixed: frozenset[Expr] = frozenset()
             if node in varying and argument in varying:
                 uses[argument] += 1
                 share = max(sizes.share(node), sizes.share(argument))
-                passes.append(TENSOR_OPS[node.op].cost if is_product(node) else share * _BACKWARD.get(node.op, 2.5))
+                passes.append(TENSOR_OPS[node.op].cost if _multiplies(node) else share * _passes(node))
     return total([*passes, *(count - 1 for count in uses.values() if count > 1)])
 
 
-# Passes of torch's own backward for each varying operand; 2.5 for what is not listed.
+def _multiplies(node: Expr) -> bool:
+    """Whether backward is a product, too: what is chosen by its place is put there again instead."""
+    return is_product(node) and "i" not in TENSOR_OPS[node.op].saves
+
+
+def _passes(node: Expr) -> float:
+    """Passes of torch's own backward for each varying operand: none where the transposed of a view is one."""
+    row = TENSOR_OPS.get(node.op)
+    return _BACKWARD.get(node.op, 0.0 if row is not None and row.view else 2.5)
+
+
+# For each varying operand; 2.5 for what is not listed.
 _BACKWARD = {
     "add": 0.0,
     "sub": 0.4,
@@ -159,4 +176,9 @@ _BACKWARD = {
     "sin": 3.0,
     "cos": 3.0,
     "cumsum": 4.0,
+    **dict.fromkeys(("sum", "mean"), 0.0),  # broadcast by what reads it
+    **dict.fromkeys(("slice", "between", "chunk", "part", "select", "diagonal"), 1.0),  # put among zeros
+    "softmax": 1.4,
+    "log_softmax": 3.0,
+    "logsumexp": 3.0,
 }

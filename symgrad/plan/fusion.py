@@ -14,7 +14,7 @@ from symgrad.ir import truth
 from symgrad.ir.expr import ONE, ZERO, Expr, make
 from symgrad.ir.pattern import match, wild
 from symgrad.ir.traversal import kept, topological
-from symgrad.ops.tensors import is_number
+from symgrad.ops.tensors import TENSOR_OPS, is_number
 
 a, b, c, g, k, y = wild("a"), wild("b"), wild("c"), wild("g"), wild("k"), wild("y")
 
@@ -34,6 +34,8 @@ class Fusion:
 def _m(op: str, *args: Expr) -> Expr:
     return make(op, *args)
 
+
+GUARDED = "guarded"  # a choice that only a derivative needs
 
 FUSIONS = (
     Fusion("threshold_backward", _m("where", truth.compare("gt", a, 0), g, ZERO), (g, a), alike=True),
@@ -71,6 +73,7 @@ def fuse(roots: Iterable[Expr], leaves: frozenset[Expr] = frozenset()) -> list[E
     for node in (*roots, *(x for n in order if n not in leaves for x in n.args)):
         uses[node] = uses.get(node, 0) + 1
     fused: dict[Expr, Expr] = {}
+    guards = _guards(roots, order, leaves)
     found = (n["dim"] for n in order if n.op == "sum" and n["keepdim"] is True and isinstance(n["dim"], int))
     dims = tuple(dict.fromkeys(found))
     for node in order:
@@ -78,13 +81,49 @@ def fuse(roots: Iterable[Expr], leaves: frozenset[Expr] = frozenset()) -> list[E
             fused[node] = node
             continue
         first = _first(node, dims, uses, leaves, fused)
-        if first is not None:
+        if node in guards:
+            fused[node] = make(GUARDED, *(fused[x] for x in (node.args[1], node.args[0], node.args[2])))
+        elif first is not None:
             fused[node] = make(first[0], *(fused.get(x, x) for x in first[1]))
         elif all(fused[x] is x for x in node.args):
             fused[node] = node
         else:
             fused[node] = make(node.op, *(fused[x] for x in node.args), **dict(node.attrs))
     return [fused[r] for r in roots]
+
+
+def _guards(roots: Sequence[Expr], order: Iterable[Expr], leaves: frozenset[Expr]) -> frozenset[Expr]:
+    """Choices of a number that no value shows, because the same mask hides what is computed from it element by element.
+
+    They are there for its derivative, of which 0 times infinity would be NaN.
+    """
+    chosen: dict[Expr, list[Expr]] = {}
+    for node in order:
+        if node.op == "where" and node not in leaves and _is_mask(node.args[0]) and _is_scalar(node.args[2]):
+            chosen.setdefault(node.args[0], []).append(node)
+    hidden: set[Expr] = set()
+    for mask, nodes in chosen.items():
+        if any(n.args[2] is not ZERO for n in nodes) and any(n.args[2] is ZERO for n in nodes):
+            shown = _shown(roots, mask, leaves)
+            hidden.update(n for n in nodes if n.args[2] is not ZERO and n not in shown)
+    return frozenset(hidden)
+
+
+def _shown(roots: Iterable[Expr], mask: Expr, leaves: frozenset[Expr]) -> set[Expr]:
+    """The nodes that the roots read other than element by element below a choice between a value and 0 by the mask."""
+    shown, hidden, stack = set[Expr](), set[Expr](), [(root, True) for root in roots]
+    while stack:
+        node, open_ = stack.pop()
+        found = shown if open_ else hidden
+        if node in found:
+            continue
+        found.add(node)
+        if node in leaves:
+            continue
+        hides = node.op == "where" and node.args[0] is mask and node.args[2] is ZERO
+        whole = node.op in TENSOR_OPS  # puts elements together
+        stack += [(a, (open_ or whole) and not (hides and a is node.args[1])) for a in node.args]
+    return shown
 
 
 @dataclass(frozen=True)

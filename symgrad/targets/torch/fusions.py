@@ -6,10 +6,14 @@ from collections.abc import Mapping
 
 from symgrad.lower.growth import BOUNDS
 
+# What the runtime file computes faster than torch does; composites call torch.
+FASTER: Mapping[str, str] = {"var": "rt.var({0}, {attributes})"}
+
 SPELLING: Mapping[str, str] = {
     "threshold_backward": "torch.ops.aten.threshold_backward({0}, {1}, 0)",
     **{op: f"rt.{op}({{0}})" for op in BOUNDS},
     "masked": "rt.masked({0}, {1})",
+    "guarded": "rt.guarded({0}, {1}, {2})",
     "softmax_backward": "rt.softmax_backward({0}, {1}, {2})",
     "log_softmax_backward": "rt.log_softmax_backward({0}, {1}, {2})",
     "sigmoid_backward": "torch.ops.aten.sigmoid_backward({0}, {1})",

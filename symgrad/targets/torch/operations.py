@@ -17,6 +17,7 @@ from symgrad.ops.tensors import TENSOR_OPS, Ref, is_number
 from symgrad.ops.tensors.extent import Dim, Extent
 from symgrad.ops.tensors.shapes import extent, shape_sources
 from symgrad.ops.tensors.sizes import terms
+from symgrad.targets.torch.fusions import FASTER
 
 if TYPE_CHECKING:
     from symgrad.targets.torch.printer import Printer
@@ -30,7 +31,8 @@ def print_operation(printer: Printer, node: Expr) -> Code:
 
 def _by_row(printer: Printer, node: Expr) -> Code:
     """A row's template with its parts."""
-    return fill(TENSOR_OPS[node.op].torch, lambda key: _part(printer, node, key))
+    own = TENSOR_OPS[node.op].torch
+    return fill(own if printer.as_written else FASTER.get(node.op, own), lambda key: _part(printer, node, key))
 
 
 def _part(printer: Printer, node: Expr, key: int | str) -> Part:
