@@ -12,6 +12,7 @@ from symgrad.ops.tensors import TENSOR_OPS, Ref, is_number
 from symgrad.ops.tensors.shapes import extent, shape_sources
 from symgrad.ops.tensors.slices import length_along
 from symgrad.targets.torch.dtypes import lender
+from symgrad.targets.torch.fusions import FASTER
 from symgrad.targets.torch.shapes import (
     declared_size,
     indexed,
@@ -34,7 +35,8 @@ def print_operation(printer: Printer, node: Expr) -> Code:
 
 def _by_row(printer: Printer, node: Expr) -> Code:
     """A row's template with its parts."""
-    return fill(TENSOR_OPS[node.op].torch, lambda key: _part(printer, node, key))
+    own = TENSOR_OPS[node.op].torch
+    return fill(own if printer.as_written else FASTER.get(node.op, own), lambda key: _part(printer, node, key))
 
 
 def _part(printer: Printer, node: Expr, key: int | str) -> Part:

@@ -760,6 +760,15 @@ def masked(value: Tensor, mask: Tensor) -> Tensor:
     return chosen
 
 
+def var(x: Tensor, dim: int | tuple[int, ...] | None = None, *, correction: float = 1, keepdim: bool = False) -> Tensor:
+    """Return the variance: on a CPU by operations on whole vectors, which torch's own is not."""
+    if not x.is_cpu:
+        return x.var(dim, correction=correction, keepdim=keepdim)
+    mean = x.mean(dim, keepdim=True)
+    centred, count = x - mean, x.numel() // max(mean.numel(), 1)
+    return (centred * centred).sum(dim, keepdim=keepdim) / max(count - correction, 0)
+
+
 def guarded(value: Tensor, mask: Tensor, other: float) -> Tensor:
     """Return the value, or a harmless one where a mask hides what follows from it, if that may be differentiated."""
     return torch.where(mask, value, other) if differentiated() else value
