@@ -1,11 +1,9 @@
-"""Mistakes that the suite must notice: ``python -m tests.mutants`` makes each of them in a generated module, and
-fails if
-one survives.
+"""Mistakes that the suite must notice: ``python -m tests.mutants`` makes each of them in a generated module, and fails
+if one survives.
 
 Mistakes of modules are made on their syntax trees: every arithmetic operator, comparison, constant and sign of every
-method in turn, every gradient that is returned, every term that is added, every helper that is left out. Those of
-what modules
-share are listed one by one, with the operation in which they must be noticed.
+method in turn, every gradient that is returned, every term that is added, every helper that is left out. Those of what
+modules share are listed one by one, with the operation in which they must be noticed.
 """
 
 from __future__ import annotations
@@ -91,12 +89,15 @@ KERNELS = (
 
 # Mistakes that change nothing that anyone could notice, each with its reason.
 EQUIVALENT: dict[str, str] = {
-    "smooth_l1: SmoothL1Function.forward: `magnitude <= beta` for `magnitude < beta`": "both branches meet there",
-    "smooth_l1: SmoothL1Function.backward: `magnitude > beta` for `magnitude >= beta`": "and so do their slopes",
+    "smooth_l1: SmoothL1Function.forward: `magnitude_d <= beta` for `magnitude_d < beta`": "both branches meet there",
+    "smooth_l1: SmoothL1Function.backward: `torch.abs(d) > beta` for `torch.abs(d) >= beta`": "and so do their slopes",
     "smooth_l1: SmoothL1Function.jvp: `torch.abs(d) > beta` for `torch.abs(d) >= beta`": "and so do their slopes",
     "huber: HuberFunction.forward: `magnitude_d < delta` for `magnitude_d <= delta`": "both branches meet there",
     "softshrink: SoftshrinkFunction.forward: `x <= -threshold` for `x < -threshold`": "both branches are 0 there",
-    "swish: residuals read in forward over reverse": "none is kept while forward mode is on, and g is multiplied last",
+    "log_sum_exp_dim: residuals read in forward over reverse": "none is kept while forward mode is on",
+    "log_sum_exp_dim: LogSumExpDimFunction.forward: no exp of `x`": "the shape alone is read of it",
+    "linear_relu: LinearReluFunction.backward: no fit: `chosen @ weight`": "it has the shape, and autograd rounds it",
+    "linear_relu: LinearReluFunction.backward: no fit: `rt.rows(chosen).mT @ rt.rows(x)`": "so does this",
     "softshrink: SoftshrinkFunction.forward: `x >= threshold` for `x > threshold`": "both branches are 0 there",
 }
 
@@ -227,13 +228,13 @@ class _Text:
 
 SHARED: tuple[tuple[str, str, str, str], ...] = (
     (
-        "swish",
+        "log_sum_exp_dim",
         "second derivatives lost through residuals",
         "return torch.is_grad_enabled() or forward_mode()",
         "return False",
     ),
     (
-        "swish",
+        "log_sum_exp_dim",
         "residuals read in forward over reverse",
         "return torch.is_grad_enabled() or forward_mode()",
         "return torch.is_grad_enabled()",
@@ -346,8 +347,10 @@ def _body_hash(source: str) -> str:
 
 
 def killer(mutant: Mutant, folder: Path, *, slow: bool = True) -> str | None:
-    """The first check that notices a mistake, with what it says; None where all pass. Those that compile are
-    ``slow``."""
+    """The first check that notices a mistake, with what it says; None where all pass.
+
+    Those that compile are ``slow``.
+    """
     item = generated(mutant.op)
     texts = {f"{mutant.op}.py": item.module, **item.shared, **item.passes}
     changed = {mutant.file: mutant.make(texts[mutant.file])}

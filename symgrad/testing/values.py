@@ -160,7 +160,7 @@ def _nearer(own: Tensor, composite: Tensor, exact: Tensor) -> Tensor:
 
 @check(applies=lambda subject: bool(subject.places))
 def every_branch(subject: Subject, device: str) -> Iterator[str]:
-    """On both sides of every condition, and at it, values, gradients and second derivatives are equal."""
+    """On both sides of every condition, and at it, values, gradients, second derivatives and tangents are equal."""
     for settings in subject.settings:
         sampled = []
         for what, tensors in branches.samples(subject, settings):
@@ -182,7 +182,28 @@ def every_branch(subject: Subject, device: str) -> Iterator[str]:
                 yield from differences(
                     [name], [got], [want], case=case, subject=subject, tensors=given, tolerance=limits
                 )
+            if subject.linear:
+                yield from _tangents_apart(subject, ours, given, case)
         yield from branches.unseen(subject, settings, sampled)
+
+
+def _tangents_apart(subject: Subject, function: Any, tensors: list[Any], case: str) -> Iterator[str]:
+    """Whether forward mode has another slope than the gradients, which are equal to the composite's."""
+    arguments = leaves(subject, tensors)
+    places = present(arguments, subject.places)
+    result = total(subject, function(*arguments))
+    if not result.requires_grad:
+        return
+    slopes = torch.autograd.grad(result, [arguments[i] for i in places], materialize_grads=True)
+    directions = [torch.linspace(1, 2, g.numel()).to(g).view(g.shape) for g in slopes]
+    terms = torch.cat([(g * d).flatten() for g, d in zip(slopes, directions, strict=True)])
+    with forward_ad.dual_level():
+        for i, direction in zip(places, directions, strict=True):
+            arguments[i] = forward_ad.make_dual(arguments[i].detach(), direction)
+        tangent = forward_ad.unpack_dual(total(subject, function(*arguments))).tangent
+    found, truth = 0.0 if tangent is None else float(tangent), float(terms.sum())
+    if math.isfinite(truth) and not abs(found - truth) <= 1e-6 * (1 + float(terms.abs().sum())):
+        yield f"the tangent is {found!r}, by the gradients {truth!r}: {case}"
 
 
 def _to_second(subject: Subject, function: Any, tensors: list[Any]) -> list[Tensor]:

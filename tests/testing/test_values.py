@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 import torch
 from torch import Tensor
 
@@ -81,3 +82,32 @@ def test_gradients_are_not_compared_where_the_formula_has_no_value() -> None:
         shapes=rows,
         pointwise=False,
     )
+
+
+class Rectified(torch.autograd.Function):
+    """relu, whose slope at 0 is another one in forward mode where `EDGE` is so."""
+
+    EDGE = False
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        ctx.save_for_backward(x)
+        ctx.save_for_forward(x)
+        return torch.relu(x)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Tensor:
+        (x,) = ctx.saved_tensors
+        return grad * (x > 0)
+
+    @staticmethod
+    def jvp(ctx: Any, tangent: Tensor) -> Tensor:
+        (x,) = ctx.saved_tensors
+        return tangent * ((x >= 0) if Rectified.EDGE else (x > 0))
+
+
+def test_a_condition_that_is_wrong_by_a_hair_in_forward_mode_alone_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    subject = Subject("rectified", Rectified.apply, torch.relu, (Input("x"),))
+    assert not run(CHECKS["every_branch"], subject)
+    monkeypatch.setattr(Rectified, "EDGE", True)
+    assert any("the tangent is" in f.sentence for f in run(CHECKS["every_branch"], subject))
