@@ -8,15 +8,13 @@ import sys
 from collections.abc import Iterator
 from tempfile import TemporaryDirectory
 
-# Before torch is imported: tests run side by side, and threads that wait for work would take it from each other.
+# Before torch is imported: tests run side by side, and threads that wait for work would take it from each other. The
+# process that hands out the tests never imports it, nor the compiler: both stand in fixtures.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import once
 import pytest
-import torch
 from hypothesis import settings
-
-from symgrad.compiler.verify import verifying
 
 # Expressions and modules live as long as the process: looking through them for garbage takes a tenth of the run.
 gc.set_threshold(100_000, 50, 100)
@@ -45,12 +43,16 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.fixture(autouse=True)
 def _seeded() -> None:
     """Random tensors are the same in every run, whatever ran before in this process."""
+    import torch
+
     torch.manual_seed(0)
 
 
 @pytest.fixture(autouse=True, scope="session")
 def _verified() -> Iterator[None]:
     """What the compiler makes of formulas is verified after every stage."""
+    from symgrad.compiler.verify import verifying
+
     with verifying():
         yield
 

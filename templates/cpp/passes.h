@@ -421,6 +421,42 @@ struct Frame {
         for (; row < end; row++, place += rank > 0 ? step[rank - 1] : 0) places[row] = place;
     }
 
+    // As many rows as a register has lanes, place by place, and the other way. The last places of a row are done with
+    // those before them once more. Large, and compiled once for all passes.
+    [[gnu::noinline]] static void turn(const Storage* __restrict data, const int64_t* __restrict at, int64_t length,
+                                       Storage* __restrict places) {
+        for (int64_t from = 0; length >= W && from < length; from += W) {
+            const int64_t first = from + W < length ? from : length - W;
+            V x[W];
+#pragma GCC unroll 16
+            for (int r = 0; r < W; r++) x[r] = load<V>(data + at[r] + first);
+            transpose(x);
+#pragma GCC unroll 16
+            for (int j = 0; j < W; j++) store(places + (first + j) * W, x[j]);
+        }
+        for (int r = 0; length < W && r < W; r++) {
+            for (int64_t j = 0; j < length; j++) places[j * W + r] = data[at[r] + j];
+        }
+    }
+
+    [[gnu::noinline]] static void turn_back(const Storage* __restrict places, int64_t length, Storage* __restrict data,
+                                            const int64_t* __restrict to, int64_t rows) {
+        for (int64_t from = 0; length >= W && from < length; from += W) {
+            const int64_t first = from + W < length ? from : length - W;
+            V x[W];
+#pragma GCC unroll 16
+            for (int j = 0; j < W; j++) x[j] = load<V>(places + (first + j) * W);
+            transpose(x);
+#pragma GCC unroll 16
+            for (int r = 0; r < W; r++) {
+                if (r < rows) store(data + to[r] + first, x[r]);
+            }
+        }
+        for (int64_t r = 0; length < W && r < rows; r++) {
+            for (int64_t j = 0; j < length; j++) data[to[r] + j] = places[j * W + r];
+        }
+    }
+
     void move(const Zeros<int64_t>& at, const Zeros<int64_t>& to, int d, int64_t count) const {
         for (int k = 0; k < operands; k++) at[k] += count * operand[k].step[d];
         for (int k = 0; k < results; k++) to[k] += count * result[k].step[d];
@@ -600,7 +636,7 @@ struct Pass final : Frame<Compute, Storage> {
                 for (int64_t r = 0; r < lanes; r++)
                     total[result[k].place + to[k * each + r]] += abreast ? sum[k][r] : Reduce::across('+', sum[k]);
             } else if (BESIDE && abreast && may_be(STORED, k) && way[k] == STORED) {
-                turn_back(start[k], end, data[k], to + k * W, lanes);
+                this->turn_back(start[k], end, data[k], to + k * W, lanes);
             }
         }
     }
@@ -612,40 +648,6 @@ struct Pass final : Frame<Compute, Storage> {
         Compute lanes[W];
         for (int r = 0; r < W; r++) lanes[r] = static_cast<Compute>(data[at[r]]);
         return load<V>(lanes);
-    }
-
-    // As many rows as a register has lanes, place by place, and the other way. The last places of a row are done with
-    // those before them once more.
-    INLINE void turn(const Storage* data, const int64_t* at, int64_t length, Storage* places) const {
-        for (int64_t from = 0; length >= W && from < length; from += W) {
-            const int64_t first = from + W < length ? from : length - W;
-            V x[W];
-#pragma GCC unroll 16
-            for (int r = 0; r < W; r++) x[r] = load<V>(data + at[r] + first);
-            transpose(x);
-#pragma GCC unroll 16
-            for (int j = 0; j < W; j++) store(places + (first + j) * W, x[j]);
-        }
-        for (int r = 0; length < W && r < W; r++) {
-            for (int64_t j = 0; j < length; j++) places[j * W + r] = data[at[r] + j];
-        }
-    }
-
-    INLINE void turn_back(const Storage* places, int64_t length, Storage* data, const int64_t* to, int64_t rows) const {
-        for (int64_t from = 0; length >= W && from < length; from += W) {
-            const int64_t first = from + W < length ? from : length - W;
-            V x[W];
-#pragma GCC unroll 16
-            for (int j = 0; j < W; j++) x[j] = load<V>(places + (first + j) * W);
-            transpose(x);
-#pragma GCC unroll 16
-            for (int r = 0; r < W; r++) {
-                if (r < rows) store(data + to[r] + first, x[r]);
-            }
-        }
-        for (int64_t r = 0; length < W && r < rows; r++) {
-            for (int64_t j = 0; j < length; j++) data[to[r] + j] = places[j * W + r];
-        }
     }
 
     // What is read along the inner dimension: registers of it that are whole, and the rest of a last one, which stands
