@@ -19,7 +19,7 @@ from symgrad.accuracy.evaluate import Environment, Exact
 from symgrad.ir import expr as ex
 from symgrad.ir.expr import Expr, make, symbol
 from symgrad.ir.traversal import rebuild, topological
-from symgrad.symbolic.field import Undecided
+from symgrad.symbolic.rational_functions import Undecided
 from symgrad.symbolic.reading import is_zero
 from symgrad.symbolic.to_sympy import NotConvertible
 
