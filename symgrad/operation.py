@@ -109,11 +109,13 @@ class Operation:
 
         return compile_spec(self.spec).derivation
 
-    def explain(self) -> None:
-        """Print how it is compiled, and why: what `symgrad explain` shows."""
+    def explain(self, *, prove: bool = True) -> None:
+        """Print how it is compiled, and why: what `symgrad explain` shows, with `prove` also what is proven."""
+        from symgrad.explain.derive import certified
         from symgrad.explain.show import show
 
-        show(self.derivation, op=self.spec.op, path=self.spec.path, summary=self.spec.summary)
+        found = certified(self.derivation, self.prove()) if prove else self.derivation
+        show(found, op=self.spec.op, path=self.spec.path, summary=self.spec.summary)
 
     def prove(self) -> Certificate:
         """What `symgrad prove` finds: a verdict on every value, gradient and tangent, which it shows when printed."""
@@ -189,9 +191,25 @@ def _single(values: Mapping[str, Any]) -> Any:
 @overload
 def op(source: Callable[..., Any], /) -> Operation: ...
 @overload
-def op(**keys: Any) -> Any: ...
-@overload
 def op(source: Source, /, **keys: Any) -> Operation: ...
+@overload
+def op(  # no output is among the keys: a decorator
+    *,
+    name: str = ...,
+    module: Mapping[str, Any] = ...,
+    options: Mapping[str, Any] = ...,
+    gradients: Mapping[str, Any] = ...,
+    tensors: Mapping[str, Any] = ...,
+    hyperparameters: Mapping[str, Any] = ...,
+    let: Mapping[str, Any] = ...,
+    test: Mapping[str, Any] = ...,
+    no_grad: list[str] = ...,
+    summary: str = ...,
+    reference: str = ...,
+    doc: str = ...,
+) -> Callable[[Callable[..., Any]], Operation]: ...
+@overload
+def op(**keys: Any) -> Operation: ...
 
 
 def op(source: Any = None, /, **keys: Any) -> Any:

@@ -170,8 +170,8 @@ def main() -> int:
     counts: Counter[str] = Counter()
     last = given.seed - 1
     for found in search(given):
-        counts["in C++"] += found.drawn.seed <= last
-        counts["formulas"] += found.drawn.seed > last
+        is_new = found.drawn.seed > last
+        counts["formulas" if is_new else "in C++"] += 1
         last = max(last, found.drawn.seed)
         counts["refused"] += found.refused
         counts["too long"] += found.too_long
@@ -180,7 +180,7 @@ def main() -> int:
             counts["finds"] += 1
             least = found.drawn if given.whole else shrunk(found.drawn, is_wrong)
             print(f"seed {found.drawn.seed}:", *found.wrong[:3], least.text, sep="\n  ", flush=True)
-        if counts["formulas"] % 50 == 0:
+        if is_new and counts["formulas"] % 50 == 0:
             print(f"{_listed(counts)}; the next seed is {last + 1}", file=sys.stderr, flush=True)
     print(f"{_listed(counts)}; the next seed is {last + 1}, after {time.process_time():.0f} s of this process")
     return 1 if counts["finds"] else 0

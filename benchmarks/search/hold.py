@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain, combinations, product
+from itertools import chain, product
 from typing import Any
 
 import mpmath as mp
@@ -15,31 +15,23 @@ import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
+from benchmarks.search.cases import Case, cases
 from benchmarks.search.made import Made
 from benchmarks.search.modes import modes
 from benchmarks.search.rounding import noise
 from symgrad.accuracy.evaluate import Exact
 from symgrad.accuracy.truth import Table
 from symgrad.ir.traversal import topological
-from symgrad.spec.interval import Interval
 
 __all__ = ["Difference", "differences", "dtype_of"]
 
 _DTYPES = (torch.float32, torch.float32, torch.float64, torch.bfloat16, torch.float16)
-_EDGES = (
-    *(0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, -1.5, 2.0, -2.0, 3.0, -3.0, 1 / 3, 10.0, -10.0, 20.0, -20.0, 88.0, -88.0),
-    *(1e-3, 1e-8, -1e-8, 1e-30, -1e-30, 1e-42, 1e30, -1e30, 1e10, -1e4, 0.9, 0.999999, 1.000001, 100.0, -100.0),
-    *(float("inf"), float("-inf"), float("nan")),
-)
-# Around the lanes of a register, a strip of 16 registers, and 32 rows that are gathered.
-_COUNTS = (100, 100, 97, 111, 113, 127, 129, 255, 257, 273)
-_SHAPES = ((6, 7), (6, 7), (3, 17), (5, 1), (1, 4), (5, 15), (5, 16), (3, 33), (2, 255), (3, 257), (2, 529), (35, 16))
 # Of which torch's derivatives are off by so much: its trigamma leaves 2e-9 in float64, more where terms cancel.
-_NUMBERS = {"a": (0.75, 0.75, 0.25, 3.0, 1.0), "n": (2, 2, 3, 1, 0, -1), "flag": (True, False)}  # hyperparameters
 _ROUGH, _ROUGHLY = {"lgamma", "digamma", "polygamma"}, 1e-9
 _COTANGENT, _SECOND_COTANGENT, _TANGENT = (0.5, 1.5), (1.25, 0.25), (0.75, 1.25)  # first and last
 _BITS = 1000
 _UNDERFLOW = 32  # smallest numbers that a result may be off by: what overflows below a fraction line is bounded
+_PROMISED = 1e18  # inputs without a domain up to which results are finite where they can be
 _ROUNDED = 4  # times what rounding moves results by is no fault
 _MOST_ASKED = 4  # points at which the truth is asked for
 
@@ -52,95 +44,7 @@ class Difference:
     what: str
 
 
-@dataclass(frozen=True)
-class _Case:
-    """Inputs of one dtype; `apart` where elements do not depend on each other."""
-
-    tensors: tuple[Tensor, ...]
-    wanted: tuple[int, ...]  # what is differentiated
-    more: bool  # second derivatives and forward mode, too
-    apart: bool
-    numbers: tuple[Any, ...]
-
-
-def _cases(made: Made, chance: random.Random, dtype: torch.dtype) -> Iterator[_Case]:
-    """Points one by one; then broadcast or strided tensors, each subset of which is differentiated."""
-    count = len(made.tensors)
-    every = tuple(k for k, name in enumerate(made.tensors) if name != "i")
-    subsets = [s for n in range(1, len(every)) for s in combinations(every, n)] or [every]
-    numbers = tuple(chance.choice(_NUMBERS[h.name]) for h in made.drawn.spec.hyperparameters)
-    domains = {t.name: t.domain for t in made.drawn.spec.tensors}
-
-    def inside(k: int, t: Tensor) -> Tensor:
-        domain = domains[made.tensors[k]]
-        return (t if domain is None else _inside(t, domain)).to(dtype)
-
-    if made.drawn.kind == "pointwise":
-        points = chance.choice(_COUNTS)
-        random_points = [torch.randn(points - 76) * 2 for _ in range(count)]
-        edges = [[chance.choice(_EDGES) for _ in range(64)] for _ in range(count)]
-        same = [chance.choice(_EDGES) for _ in range(12)]
-        given = [torch.cat([p, torch.tensor([*e, *same])]) for p, e in zip(random_points, edges, strict=True)]
-        yield _Case(tuple(inside(k, t) for k, t in enumerate(given)), every, True, True, numbers)
-        length = chance.choice((5, 5, 16, 17, 33, 0))
-        shapes = [(4, length), (length,), (4, 1), ()]
-        given = [torch.randn(shapes[k] if count > 1 else shapes[0]) for k in range(count)]
-    else:
-        rows, length = chance.choice(_SHAPES)
-        given = []
-        for name in made.tensors:
-            if name == "i":
-                given.append(torch.randint(0, length, (rows,), dtype=chance.choice((torch.int64, torch.int32))))
-                continue
-            t = torch.randn(length if name == "v" else (rows, length))
-            if t.dim() == 2 and rows > 4:
-                t[0] = 0
-                t[1] = t[1].round()
-                t[2] *= 30
-                t[3] = t[3, 0]
-            given.append(t)
-    own = [chance.choice(_LAYOUTS)(inside(k, t)) if k in every else t for k, t in enumerate(given)]
-    whole = chance.randrange(len(subsets))  # the one in which second derivatives and tangents are of a part, too
-    for k, subset in enumerate(subsets):
-        yield _Case(tuple(own), subset, k == whole, False, numbers)
-    yield _Case(tuple(own), every, True, False, numbers)
-
-
-def _inside(values: Tensor, domain: Interval) -> Tensor:
-    """The values, with others in place of those outside of a domain."""
-    low, high = (end if math.isfinite(end) else None for end in (domain.lower, domain.upper))
-    middle = 0.5 + (low or 0) if high is None else high - 0.5
-
-    def placed(value: float) -> float:
-        if math.isnan(value) or value in domain:
-            return value
-        if low is not None and high is not None:
-            moved = low + (high - low) * (0.5 + math.atan(value) / math.pi)
-        else:
-            moved = high - abs(value) if low is None and high is not None else (low or 0) + abs(value)
-        rounded = float(torch.tensor(moved).bfloat16())
-        return rounded if rounded in domain else middle
-
-    return torch.tensor([placed(v) for v in values.flatten().tolist()]).reshape(values.shape)
-
-
-def _transposed(t: Tensor) -> Tensor:
-    return t.mT.contiguous().mT if t.dim() > 1 else t
-
-
-def _in_steps(t: Tensor) -> Tensor:
-    """The same numbers, each second one of what lies in memory."""
-    return torch.stack([t, t], dim=-1)[..., 0]
-
-
-_LAYOUTS: tuple[Callable[[Tensor], Tensor], ...] = (
-    *(torch.Tensor.contiguous,) * 3,
-    *(_transposed, _in_steps),
-    lambda t: t[:1].expand(t.shape) if t.dim() > 1 else t,
-)
-
-
-def _results(function: Any, case: _Case, tensors: Sequence[Tensor], *, forward: bool = True) -> dict[str, Tensor]:
+def _results(function: Any, case: Case, tensors: Sequence[Tensor], *, forward: bool = True) -> dict[str, Tensor]:
     """What a function gives: outputs, gradients, second derivatives and tangents, by name.
 
     Tangents that are not computed in `forward` mode are gradients transposed.
@@ -205,13 +109,13 @@ def differences(
     chance = random.Random(seed)
     torch.manual_seed(seed)
     for dtype in dtypes or (dtype_of(seed),):
-        for case in _cases(made, chance, dtype):
+        for case in cases(made, chance, dtype):
             yield from _held(made, case, dtype, eager)
         made.without_passes()
         yield from (Difference("eager", f"{dtype}, {what}") for what in modes(made, seed, case.tensors, case.numbers))
 
 
-def _held(made: Made, case: _Case, dtype: torch.dtype, eager: bool) -> Iterator[Difference]:
+def _held(made: Made, case: Case, dtype: torch.dtype, eager: bool) -> Iterator[Difference]:
     wide = [t.double() if t.is_floating_point() else t for t in case.tensors]
     try:
         true = _results(made.composite, case, wide, forward=False)
@@ -241,7 +145,7 @@ class _Compared:
     Its tangents are gradients transposed: what torch computes in forward mode is off where 1e-13 is added to divisors.
     """
 
-    def __init__(self, made: Made, case: _Case, true: Any, usual: Any, dtype: torch.dtype) -> None:
+    def __init__(self, made: Made, case: Case, true: Any, usual: Any, dtype: torch.dtype) -> None:
         self.made, self.case, self.true, self.usual, self.dtype = made, case, true, usual, dtype
         self.eager: dict[str, Tensor] = {}
         self.info = torch.finfo(dtype)
@@ -328,7 +232,7 @@ class _Compared:
         if name in self.eager:
             allowed = allowed + 8 * (self.eager[name].double() - true).abs().nan_to_num(float("inf"), float("inf"))
         if self.case.apart:
-            known = self._finite_inputs(true)
+            known = self._promised_inputs(true)
             held &= known
             held &= self.true["y"].isfinite()
             if name.startswith("second") or name == "tangent":  # nothing is promised where an input is extreme
@@ -368,9 +272,13 @@ class _Compared:
         sizes = [t.double().abs() for t in torch.broadcast_tensors(*self.case.tensors)]
         return torch.stack([(t == 0) | ((t > 1e-3) & (t < 1e3)) for t in sizes]).all(0).expand(like.shape)
 
-    def _finite_inputs(self, like: Tensor) -> Tensor:
-        every = torch.stack([t.isfinite() for t in torch.broadcast_tensors(*self.case.tensors)]).all(0)
-        return every.expand(like.shape)
+    def _promised_inputs(self, like: Tensor) -> Tensor:
+        """Where inputs are finite, and at most 1e18 where no domain is declared: beyond, no overflow is guarded."""
+        domains = {t.name: t.domain for t in self.made.drawn.spec.tensors}
+        limits = [_PROMISED if domains[name] is None else math.inf for name in self.made.tensors]
+        sizes = [t.double().abs() for t in torch.broadcast_tensors(*self.case.tensors)]
+        every = [t.isfinite() & (t <= limit) for t, limit in zip(sizes, limits, strict=True)]
+        return torch.stack(every).all(0).expand(like.shape)
 
     def _is_true(self, name: str, got: Tensor, where: Tensor) -> bool:
         """Whether results at points are right by arithmetic of many digits, or what is tended to there."""

@@ -46,7 +46,7 @@ def modes(made: Made, seed: int, tensors: Sequence[Tensor], numbers: Sequence[An
 def _compiled(function: Callable[..., Tensor], tensors: Sequence[Tensor], floats: Sequence[int]) -> Iterator[str]:
     torch._dynamo.reset()
     most = max(t.dim() for t in tensors)
-    rows = [k for k, t in enumerate(tensors) if (t.dim() == most or k not in floats) and t.numel() and t.shape[0] > 1]
+    rows = [k for k, t in enumerate(tensors) if (t.dim() == most or k not in floats) and t.shape[0] > 1]
     compiled = torch.compile(function, dynamic=True, fullgraph=True, backend="aot_eager")
     for size in _SIZES:
         given = [torch.cat([t] * size)[:size] if k in rows else t for k, t in enumerate(tensors)]

@@ -221,6 +221,13 @@ def _dawson(x: Any) -> Any:
         return arb.const_sqrt_pi() / 2 * (-x * x).exp() * x.erfi()
 
 
+def _dawson_prime(x: Any) -> Any:
+    if not abs(x) * abs(x) < _HUGE:
+        return None
+    with _squared(x):
+        return 1 - arb.const_sqrt_pi() * x * (-x * x).exp() * x.erfi()
+
+
 def _erfc(x: Any) -> Any:
     return x.erfc() if abs(x) * abs(x) < _HUGE else None
 
@@ -349,6 +356,7 @@ BALLS: Mapping[str, Callable[..., Any]] = {
     "erfinv": lambda x: x.erfinv() if abs(x) < 1 else None,
     "ndtri": lambda x: -arb(2).sqrt() * (2 * x).erfcinv() if 0 < x < 1 else None,
     "dawson": _dawson,
+    "dawson_prime": _dawson_prime,
     "airy_ai": _moderate(arb.airy_ai),
     "airy_ai_prime": _moderate(lambda x: x.airy_ai(derivative=1)),
     "bessel_j0": _moderate(lambda x: x.bessel_j(0)),

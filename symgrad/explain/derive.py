@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from symgrad.accuracy.autograd import Autograd
 from symgrad.accuracy.candidates import Choice
@@ -22,6 +24,9 @@ from symgrad.ir.traversal import substitute, topological
 from symgrad.parse import Program
 from symgrad.parse.formula import formula
 
+if TYPE_CHECKING:
+    from symgrad.symbolic.certify import Certificate
+
 _CANCELLED = 0.828125  # the value of a tensor that what is measured does not depend on
 _ACCURATE = 4.0  # ulp, in float32: the figure that every formula should reach
 
@@ -31,15 +36,10 @@ def derivation(operation: Operation, missing: Sequence[str] = (), *, prove: bool
 
     `missing` says what the target lacks, which is told with the other notes. With `prove` SymPy judges all of it.
     """
-    certificate = None
-    if prove:
-        from symgrad.symbolic.certify import certificate as certify
-
-        certificate = certify(operation)
     spec = operation.program.spec
     variants = operation.variants()
     subjects = [(_label(path, subject), choice) for path, v in variants for subject, choice in _choices(v)]
-    return Derivation(
+    found = Derivation(
         formula=tuple(spec.equations),
         derivatives=tuple(
             (_label(path, name), text) for path, v in variants for name, text in derivatives(v, operation.program)
@@ -58,9 +58,18 @@ def derivation(operation: Operation, missing: Sequence[str] = (), *, prove: bool
             *slow(operation, fuses=not missing),
             *missing,
         ),
-        proofs=tuple(Proof(v.subject, v.outcome, v.text) for v in certificate.verdicts) if certificate else (),
-        prover=certificate.prover if certificate else "",
     )
+    if not prove:
+        return found
+    from symgrad.symbolic.certify import certificate
+
+    return certified(found, certificate(operation))
+
+
+def certified(found: Derivation, certificate: Certificate) -> Derivation:
+    """A derivation with what was proven of it."""
+    proofs = tuple(Proof(v.subject, v.outcome, v.text) for v in certificate.verdicts)
+    return replace(found, proofs=proofs, prover=certificate.prover)
 
 
 def _label(path: tuple[str, ...], subject: str) -> str:
@@ -135,13 +144,13 @@ def _accuracy_row(
     subject: str, choice: Choice, bench: Workbench, written: Expr, by: Expr | None, local: bool
 ) -> AccuracyRow:
     best, judge = choice.chosen, bench.judge(choice.formula)
-    theirs = [_as_written(judge, written, by, target) for target in (FLOAT32, FLOAT64)]
+    theirs = [as_written(judge, written, by, target) for target in (FLOAT32, FLOAT64)]
     nonfinite = best.float32.nonfinite + best.float64.nonfinite
     off = (best.float32.ulp, best.float64.ulp, theirs[0].ulp, theirs[1].ulp)
     return AccuracyRow(subject, *off, nonfinite, theirs[0].near, local)
 
 
-def _as_written(judge: Judge, written: Expr, by: Expr | None, target: Format) -> Score:
+def as_written(judge: Judge, written: Expr, by: Expr | None, target: Format) -> Score:
     """The error of the formula as written, or of its derivative under autograd, at the points of a judge."""
     points = [{**dict.fromkeys(written.symbols, _CANCELLED), **p} for p in judge.sample.points[target]]
     if by is None:

@@ -42,7 +42,8 @@ def show(derivation: Derivation, *, op: str, path: str, summary: str = "", whole
 
 def render(derivation: Derivation, *, op: str, path: str, summary: str = "", whole: bool = False) -> RenderableType:
     """A derivation for rich to print. The texts of the spec are never read as markup."""
-    title = Text.assemble((op, "bold"), f"  ({harmless(path)})")
+    gained = gain(derivation)
+    title = Text.assemble((op, "bold"), (f": {gained}" if gained else "", "green"))
     sections = (
         ("Formula", _equations(derivation.formula)),
         ("Derivatives", _equations(derivation.derivatives)),
@@ -54,10 +55,7 @@ def render(derivation: Derivation, *, op: str, path: str, summary: str = "", who
         ("Proof", _proofs(derivation)),
         ("Notes", _notes(derivation.notes)),
     )
-    parts: list[RenderableType] = [title]
-    gained = gain(derivation)
-    if gained:
-        parts.append(Text(gained, style="green"))
+    parts: list[RenderableType] = [title, Text(f"from {harmless(path)}", style="dim")]
     if summary:
         parts.append(_plain(summary))
     for heading, content in sections:

@@ -35,6 +35,8 @@ def _m(op: str, *args: Expr) -> Expr:
     return make(op, *args)
 
 
+GUARDED = "guarded"  # a choice that only a derivative needs
+
 FUSIONS = (
     Fusion("threshold_backward", _m("where", truth.compare("gt", a, 0), g, ZERO), (g, a), alike=True),
     Fusion("masked", _m("where", c, g, ZERO), (g, c), mask=c),
@@ -80,7 +82,7 @@ def fuse(roots: Iterable[Expr], leaves: frozenset[Expr] = frozenset()) -> list[E
             continue
         first = _first(node, dims, uses, leaves, fused)
         if node in guards:
-            fused[node] = make("guarded", *(fused[x] for x in (node.args[1], node.args[0], node.args[2])))
+            fused[node] = make(GUARDED, *(fused[x] for x in (node.args[1], node.args[0], node.args[2])))
         elif first is not None:
             fused[node] = make(first[0], *(fused.get(x, x) for x in first[1]))
         elif all(fused[x] is x for x in node.args):

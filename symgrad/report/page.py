@@ -11,12 +11,12 @@ from typing import Any
 from symgrad import __version__
 from symgrad.accuracy.candidates import Choice
 from symgrad.accuracy.evaluate import FLOAT32
-from symgrad.accuracy.measure import ulp_text
+from symgrad.accuracy.measure import Score, ulp_text
 from symgrad.compiler.compile import compile_operation
 from symgrad.compiler.operation import Operation, Variant
 from symgrad.compiler.workbench import Workbench
 from symgrad.differentiate.modes import is_tensor_op
-from symgrad.explain.derive import derivation
+from symgrad.explain.derive import as_written, derivation
 from symgrad.explain.equations import equations
 from symgrad.explain.gain import gain
 from symgrad.ir.expr import Expr, make
@@ -101,7 +101,6 @@ class _Variant:
 
 
 def _variant(operation: Operation, path: tuple[str, ...], variant: Variant) -> _Variant:
-    bench = Workbench(operation.program, operation.memory)
     pointwise = {n for n, f in variant.formulas.items() if not any(is_tensor_op(e) for e in topological(f))}
     rows: list[tuple[str, str | None, Choice, Expr]] = []
     rows += [(o, None, c, c.chosen.form) for o, c in variant.value_choices.items() if o in pointwise]
@@ -109,7 +108,7 @@ def _variant(operation: Operation, path: tuple[str, ...], variant: Variant) -> _
     quantities = [
         _Quantity(
             quantity_name(row[0], row[1]),
-            tuple(_steps(row[2], bench, row[1])),
+            tuple(_steps(operation, variant, row)),
             tuple((panel, _svg(panel)) for panel in panels(operation, variant, row)),
         )
         for row in rows
@@ -126,24 +125,37 @@ def _label(label: str) -> str:
     return f"<mfrac>{''.join(parts)}</mfrac>"
 
 
-def _steps(choice: Choice, bench: Workbench, tensor: str | None) -> Iterator[_Step]:
-    """The formula, and what each rule made of the whole of it, with the error in float32."""
-    judge = bench.judge(choice.formula)
+def _steps(operation: Operation, variant: Variant, row: tuple[str, str | None, Choice, Expr]) -> Iterator[_Step]:
+    """The formula, and what each rule made of the whole of it, with the error in float32.
 
-    def row(rule: str, why: str, form: Expr, wide: bool = False) -> _Step:
-        score = judge.score(form, FLOAT32, wide)
-        off = f"{'not finite at some points, ' if score.failures else ''}{ulp_text(score.ulp)} ulp"
-        return _Step(rule, why, formula(form), off)
+    Of a derivative first what autograd makes of the formula as written.
+    """
+    output, tensor, choice, _ = row
+    written = variant.formulas[output]
+    judge = Workbench(operation.program, operation.memory).judge(choice.formula)
 
-    form = choice.formula
-    yield row("as written" if tensor is None else "differentiated", "", form)
-    for step in choice.steps[:_MOST_STEPS]:
+    def step_of(rule: str, why: str, form: Expr, wide: bool = False) -> _Step:
+        return _Step(rule, why, formula(form), _off(judge.score(form, FLOAT32, wide)))
+
+    form, steps = choice.formula, choice.steps
+    if tensor is None:
+        form, steps = written, (*variant.recognitions.get(output, ()), *steps)
+        yield step_of("as written", "", form)
+    else:
+        score = as_written(judge, written, operation.program.symbols[tensor], FLOAT32)
+        yield _Step("autograd of the formula as written", "", formula(written), _off(score))
+        yield step_of("differentiated", "", form)
+    for step in steps[:_MOST_STEPS]:
         after = substitute(form, {step.before: step.after})
         if after is not form:
             form = after
-            yield row(step.rule, step.why, form)
+            yield step_of(step.rule, step.why, form)
     if form is not choice.chosen.form or choice.chosen.wide:
-        yield row("chosen", "in float64" if choice.chosen.wide else "", choice.chosen.form, choice.chosen.wide)
+        yield step_of("chosen", "in float64" if choice.chosen.wide else "", choice.chosen.form, choice.chosen.wide)
+
+
+def _off(score: Score) -> str:
+    return f"{'not finite at some points, ' if score.failures else ''}{ulp_text(score.ulp)} ulp"
 
 
 # ------------------------------------------------------------------------------------------------ plots

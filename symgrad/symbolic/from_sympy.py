@@ -140,6 +140,8 @@ def _parts(node: Any) -> tuple[Any, ...]:
         return (node.base,)
     if name == "ElementwiseApplyFunction":
         return (node.expr,)
+    if name == "MatrixElement":
+        return (node.parent,)
     return () if name in _LEAVES or not node.args or name in _REFUSED else tuple(node.args)
 
 

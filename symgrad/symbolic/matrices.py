@@ -49,9 +49,14 @@ def shape_of(symbol: Any, within: Any) -> tuple[int | str, ...] | None:
 
 
 def with_plain_indices(expr: Any) -> Any:
-    """`expr` with symbols in place of indices of the class Idx, and with the ranges that these bring to sums."""
+    """`expr` with symbols in place of indices of the class Idx, and with the ranges that these bring to sums.
+
+    Elements `A[i, j]` of a matrix symbol are those of an indexed base.
+    """
     import sympy
 
+    if hasattr(expr, "has") and expr.has(sympy.matrices.expressions.matexpr.MatrixElement):
+        expr = expr.replace(_is_element, lambda e: sympy.IndexedBase(e.parent.name, shape=e.parent.shape)[e.i, e.j])
     if not hasattr(expr, "has") or not expr.has(sympy.Idx):
         return expr
 
@@ -61,6 +66,16 @@ def with_plain_indices(expr: Any) -> Any:
 
     indices = {index: sympy.Symbol(str(index.label), integer=True) for index in expr.atoms(sympy.Idx)}
     return expr.replace(lambda part: isinstance(part, sympy.Sum | sympy.Product), ranged).xreplace(indices)
+
+
+def _is_element(node: Any) -> bool:
+    import sympy
+
+    return (
+        isinstance(node, sympy.matrices.expressions.matexpr.MatrixElement)
+        and isinstance(node.parent, sympy.MatrixSymbol)
+        and not (node.i.is_Integer or node.j.is_Integer)
+    )
 
 
 def _totals(expr: Any) -> set[Any]:
@@ -240,10 +255,17 @@ def _identity(node: Any, known: Known) -> Expr:
 def _element(node: Any, known: Known) -> Expr:
     total, places = known[node.parent], (node.i, node.j)
     if not all(p.is_Integer for p in places):
-        raise NotConvertible(f"{shown(str(node))}: the place of an element is given by numbers")
+        raise NotConvertible(f"{shown(str(node))}: an element stands at two numbers, or at two indices of a sum")
     for place in reversed(places):
         total = select(total, -1, int(place))
     return total
+
+
+def _dot(node: Any, known: Known) -> Expr:
+    left, right = (known[a] for a in node.args)
+    if node.args[0].shape != node.args[1].shape:
+        right = make("mT", right)
+    return make("sum", ex.mul(left, right), dim=None, keepdim=False)
 
 
 MATRICES: Mapping[str, Callable[[Any, Known], Expr]] = {
@@ -257,6 +279,7 @@ MATRICES: Mapping[str, Callable[[Any, Known], Expr]] = {
     "HadamardProduct": lambda node, known: ex.mul(*(known[a] for a in node.args)),
     "HadamardPower": lambda node, known: ex.power(known[node.base], known[node.exp]),
     "Trace": _trace,
+    "DotProduct": _dot,
     "Inverse": lambda node, known: make("inverse", known[node.arg]),
     "Determinant": lambda node, known: make("det", known[node.arg]),
     "ElementwiseApplyFunction": _applied,

@@ -35,6 +35,7 @@ from symgrad.testing.samples import (
 )
 
 _HALF = (torch.float16, torch.bfloat16)
+_MANY = 60_000  # elements: fewer than fused passes serve by themselves, for which they would be compiled
 _ALIKE = 203  # terms: no power of two, which would round as one term does
 
 
@@ -207,10 +208,10 @@ def _unweighted(subject: Subject, function: Any, tensors: Sequence[Any]) -> list
 
 @check(applies=lambda subject: subject.broadcasts and len(subject.inputs) > 1 and bool(subject.places))
 def sums_in_half_precision(subject: Subject, device: str) -> Iterator[str]:
-    """The gradient of a number that 70000 elements share is summed before it is rounded."""
+    """The gradient of a number that 60000 elements share is summed before it is rounded."""
     settings = subject.settings[0]
     for i in subject.places:
-        shapes: list[Any] = [(70000,)] * len(subject.inputs)
+        shapes: list[Any] = [(_MANY,)] * len(subject.inputs)
         shapes[i] = ()
         x = draw(subject, tuple(shapes), torch.float16, device)
         found = gradients(subject, bound(subject.call, settings), x)[1]
@@ -221,7 +222,7 @@ def sums_in_half_precision(subject: Subject, device: str) -> Iterator[str]:
             lost = ~one.isfinite() & (1.1 * other).half().isfinite()
             if lost.any():
                 values = f"is {number(one[lost][0])}, in truth {number(other[lost][0])}"
-                yield f"{name}, a sum of 70000 terms in float16, {values}"
+                yield f"{name}, a sum of {_MANY} terms in float16, {values}"
         if subject.rounded_once[1]:
             yield from _alike(subject, settings, i, device)
 

@@ -1,6 +1,7 @@
 """What the parameters of a function under `@symgrad.op` may be annotated with.
 
-Nothing of it does anything when the function is defined: the annotations are read from the source.
+Nothing of it does anything when the function is defined: the annotations are read from the source. Type checkers take
+the plain names for torch.Tensor; shapes and keys stand inside of Annotated for them.
 
     x: symgrad.tensor                                 a tensor of any shape, which is differentiated
     x: symgrad.tensor["N", "C"]                       with named dimensions; 3 for a size, ... first for leading ones
@@ -8,12 +9,12 @@ Nothing of it does anything when the function is defined: the annotations are re
     t: symgrad.constant                               never differentiated
     n: symgrad.integer, m: symgrad.boolean            of integers or truth values
     p: symgrad.hyperparameter(type=float, default=2.0, domain="(0, oo)")
-    x: Annotated[torch.Tensor, symgrad.tensor["N"]]   the same for type checkers
+    x: Annotated[torch.Tensor, symgrad.tensor["N"]]   a shape, for type checkers
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 __all__ = ["Annotation", "boolean", "constant", "hyperparameter", "integer", "tensor"]
 
@@ -38,8 +39,17 @@ class Annotation:
         return f"symgrad.{self._kind}{dims}{keys}"
 
 
-tensor = Annotation("tensor")
-constant = Annotation("constant")
-integer = Annotation("integer")
-boolean = Annotation("boolean")
 hyperparameter = Annotation("hyperparameter")
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    tensor: TypeAlias = Tensor
+    constant: TypeAlias = Tensor
+    integer: TypeAlias = Tensor
+    boolean: TypeAlias = Tensor
+else:
+    tensor = Annotation("tensor")
+    constant = Annotation("constant")
+    integer = Annotation("integer")
+    boolean = Annotation("boolean")

@@ -233,18 +233,19 @@ struct Room {
 template <typename Storage>
 [[gnu::noinline]] const Storage* filled(const Storage* start, int64_t along, int64_t whole, int64_t rest, Storage* last,
                                         Storage* still) {
+    Storage same[W];
+    for (int j = 0; j < W; j++) same[j] = *start;
     if (rest && whole && along) {  // after the last elements stand others of the row
         Storage end[2 * W];
-        memcpy(end, start + whole + rest - W, W * sizeof(Storage));
-        memcpy(end + W, end, W * sizeof(Storage));
-        memcpy(last, end + W - rest, W * sizeof(Storage));
-    } else {
-        for (int j = 0; rest && j < W; j++) last[j] = start[(j < rest ? whole + j : whole) & along];
+        memcpy(end, start + whole + rest - W, sizeof same);
+        memcpy(end + W, end, sizeof same);
+        memcpy(last, end + W - rest, sizeof same);
+    } else if (rest) {
+        memcpy(last, same, sizeof same);
+        for (int j = 0; along && j < rest; j++) last[j] = start[j];
     }
     if (along) return start;
-    Storage copies[W];
-    for (int j = 0; j < W; j++) copies[j] = *start;
-    for (int64_t j = 0; j < whole && j < FEW; j += W) memcpy(still + j, copies, sizeof copies);
+    for (int64_t j = 0; j < whole && j < FEW; j += W) memcpy(still + j, same, sizeof same);
     return still;
 }
 

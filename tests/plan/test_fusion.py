@@ -19,7 +19,7 @@ from symgrad.ir.expr import Expr, make, symbol
 from symgrad.ir.pattern import is_wild
 from symgrad.ir.traversal import substitute, topological
 from symgrad.lower.growth import BOUNDS
-from symgrad.plan.fusion import FUSIONS, Fusion, fuse, softmax_fusions
+from symgrad.plan.fusion import FUSIONS, GUARDED, Fusion, fuse, softmax_fusions
 from symgrad.targets.constants import constant_value
 from symgrad.targets.torch.fusions import SPELLING
 from symgrad.targets.torch.printer import Printer
@@ -132,7 +132,7 @@ def test_rows_are_batched_and_have_a_forward_mode() -> None:
 
 
 def test_every_fusion_has_a_spelling_and_a_cost() -> None:
-    assert {fusion.name for fusion in ROWS} == set(SPELLING) - {*BOUNDS}
+    assert {fusion.name for fusion in ROWS} | {GUARDED} == set(SPELLING) - {*BOUNDS}
     for fusion in ROWS:
         assert operation_cost(make(fusion.name, *fusion.arguments)) >= 0
         assert {s for s in fusion.pattern.symbols if is_wild(s)} == {a for a in fusion.arguments if is_wild(a)}
@@ -207,3 +207,17 @@ def test_a_softmax_is_known_by_its_gradient_whatever_broadcasts(name: str) -> No
         torch.testing.assert_close(quick, plain, rtol=1e-12, atol=1e-12)
     (kept,) = fuse([make("mul", X, make("sub", G, make("sum", weighted, dim=0, keepdim=False)))])
     assert kept.op == "mul"
+
+
+def test_a_number_that_the_same_mask_hides_is_chosen_for_derivatives_alone() -> None:
+    inside = truth.compare("gt", X * Y, 0)
+    divisor = truth.where(inside, X, 1)
+
+    def chosen(value: Expr) -> list[str]:
+        found = topological(*fuse(machine([truth.where(inside, value, 0)])))
+        return [n.op for n in found if n.op in ("where", GUARDED)]
+
+    assert chosen(G / divisor) == [GUARDED]
+    assert chosen(make("sum", G / divisor, dim=-1, keepdim=True)) == ["where"]  # what is not hidden takes part in it
+    shown = topological(*fuse(machine([truth.where(inside, G / divisor, 0), G * divisor])))
+    assert [n.op for n in shown if n.op in ("where", GUARDED)] == ["where"]

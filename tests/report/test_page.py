@@ -50,6 +50,17 @@ def test_the_page_says_what_was_gained_proven_and_measured(page: str) -> None:
     assert "odd" not in page
 
 
+def test_the_derivation_starts_with_the_formula_as_written_and_with_what_autograd_makes_of_it() -> None:
+    text = html(parse_spec(SWISH.replace("x * sigmoid(beta * x)", "x / (1 + exp(-beta * x))")), prove=False)
+    rows = re.findall(r"<tr><td>([\w ]+?)(?:<br>.*?)?</td><td><code>(.*?)</code></td><td[^>]*>(.*?)</td>", text)
+    assert [(rule, form) for rule, form, _ in rows[:3]] == [
+        ("as written", "x / (exp(-beta * x) + 1)"),
+        ("sigmoid", "x * sigmoid(beta * x)"),
+        ("autograd of the formula as written", "x / (exp(-beta * x) + 1)"),
+    ]
+    assert "not finite" in rows[2][2]
+
+
 def test_the_page_is_deterministic_and_needs_no_proof() -> None:
     spec = parse_spec(SWISH)
     assert html(spec, prove=False) == html(spec, prove=False)

@@ -57,6 +57,8 @@ FINDS = {
     "a second derivative that is 0 at a pole": Drawn(8000, "pointwise", "asec(where(v > 0, w, x))"),
     "nothing times the logarithm of nothing": Drawn(next(_SEEDS), "pointwise", "xlogy(x, w) - xlog1py(x, w)"),
     "shares of a sum that was rounded": Drawn(next(_SEEDS), "rows", "logcumsumexp(sinh(square(w)), dim=-1)"),
+    "a row of one number where no tensor is there": Drawn(next(_SEEDS), "rows", "softmax(x - x, dim=1) * (w - v)"),
+    "a series where it is not read": Drawn(next(_SEEDS), "pointwise", "sinc(100 * x)"),
 }
 _DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
 

@@ -14,6 +14,7 @@ from benchmarks.search.__main__ import outcome
 from benchmarks.search.draw import NAMES, Drawn, draw
 from benchmarks.search.hold import differences
 from benchmarks.search.made import Made
+from benchmarks.search.modes import modes
 from benchmarks.search.shrink import shrunk
 from symgrad.spec.interval import parse_interval
 
@@ -126,3 +127,8 @@ def test_what_is_wrong_is_made_smaller() -> None:
 
 def test_a_row_is_written_whole_where_a_tensor_that_cancels_is_larger() -> None:
     assert not outcome(Drawn(1, "rows", "x / x * mean(w, dim=-1, keepdim=True)")).wrong
+
+
+def test_tensors_without_elements_have_sizes_that_change_together(tmp_path: Path) -> None:
+    made = Made(Drawn(96, "pointwise", "where(v <= x, x, w)"), tmp_path, draft=True)
+    assert not list(modes(made, 96, [torch.zeros(4, 0), torch.zeros(0), torch.zeros(4, 1)], ()))

@@ -1,6 +1,7 @@
 """The specs' own formulas as SymPy respells them compile to equal values and derivatives, as accurate ones.
 
-A sample in every run, all of them nightly. `python -m tests.symbolic.test_respelled` shows what falls short.
+A sample in every run, all of them nightly; what falls short is shown by
+`PYTHONPATH=tests/helpers python -m tests.symbolic.test_respelled`.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Any
 
 import pytest
 import sympy as sp
+from once import once
 from ruamel.yaml import YAML
 
 from symgrad.compiler.compile import compile_operation
@@ -60,8 +62,12 @@ LISTED: dict[tuple[str, str], str] = {
 @cache
 def pointwise() -> dict[str, Spec]:
     """The specs of formulas of elements, by name: without tensor operations, given gradients and Python branches."""
+    return once(_pointwise, str(SPECS))
+
+
+def _pointwise(folder: str) -> dict[str, Spec]:
     found = {}
-    for path in sorted(SPECS.rglob("*.yaml")):
+    for path in sorted(Path(folder).rglob("*.yaml")):
         spec = load_spec(path)
         program = parse_formulas(spec)
         nodes = topological(*program.outputs.values())

@@ -259,7 +259,8 @@ def test_an_operation_is_callable_has_its_names_and_its_mathematics(capsys: pyte
     with pytest.raises(AttributeError, match="no attribute 'Mish'"):
         _ = op.Mish
     op.explain()
-    assert "sigmoid" in capsys.readouterr().out
+    first, *others = capsys.readouterr().out.splitlines()
+    assert "; proven by " in first and any("sigmoid" in line for line in others)
 
 
 def test_a_large_formula_and_one_with_integers_show_no_marks_of_the_compiler() -> None:
@@ -456,6 +457,20 @@ def test_products_and_nested_sums_over_indices_are_those_of_the_dimensions() -> 
     torch.testing.assert_close(nested(values), values.logsumexp(-1).sum())
 
 
+def test_sums_over_elements_of_matrix_symbols_are_those_of_indexed_bases() -> None:
+    n, m, i, j = sp.symbols("n m i j", integer=True)
+    a, v, s = sp.MatrixSymbol("A", n, m), sp.MatrixSymbol("V", m, 1), sp.MatrixSymbol("S", n, n)
+    values = torch.rand(3, 4)
+    squares = symgrad.op("elements_of_ways", y=sp.Sum(a[i, j] ** 2, (i, 0, n - 1), (j, 0, m - 1)))
+    torch.testing.assert_close(squares(values), (values**2).sum())
+    diagonal = symgrad.op("diagonal_of_ways", y=sp.Sum(s[i, i], (i, 0, n - 1)))
+    torch.testing.assert_close(diagonal(values[:, :3]), values[:, :3].trace())
+    dot = symgrad.op("dot_of_ways", y=sp.DotProduct(v.T, v))
+    torch.testing.assert_close(dot(values[:1].T), (values[0] ** 2).sum())
+    with pytest.raises(symgrad.SpecError, match="at two numbers, or at two indices of a sum"):
+        symgrad.op(sp.Sum(a[i, j] * v[j, 0], (j, 0, m - 1)))
+
+
 def test_unit_matrices_elements_and_ranged_indices_have_words() -> None:
     n = sp.Symbol("n", integer=True)
     a, lam = sp.MatrixSymbol("A", n, n), sp.Symbol("lam", positive=True)
@@ -485,3 +500,12 @@ def test_what_needs_no_sympy_and_no_processes_leaves_them_out(tmp_path: Path) ->
         ["gen", spec, "-o", out, "-j", "1"],
     ):
         subprocess.run([sys.executable, "-c", code, *arguments], check=True, capture_output=True, cwd=tmp_path)
+
+
+def test_what_users_write_passes_a_strict_type_checker() -> None:
+    pytest.importorskip("mypy", reason="no mypy")
+    root = Path(symgrad.__file__).parent.parent
+    options = ["--cache-dir", str(root / ".mypy_cache"), "--config-file", str(root / "pyproject.toml")]
+    command = [sys.executable, "-m", "mypy", "--strict", *options, str(HERE / "typed.py")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=root)
+    assert done.returncode == 0, done.stdout

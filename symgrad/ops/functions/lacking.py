@@ -12,8 +12,7 @@ from fractions import Fraction
 from typing import Any
 
 from symgrad.ir import expr as ex
-from symgrad.ir.expr import ONE, PI, ZERO, Expr, make, sqrt
-from symgrad.ir.truth import compare, where
+from symgrad.ir.expr import PI, ZERO, Expr, make, sqrt
 from symgrad.ops.functions import real
 from symgrad.ops.functions.row import Function
 
@@ -48,17 +47,8 @@ def _branch(x: Expr, k: Expr = ZERO) -> Expr:
     return make(names[k], x)
 
 
-_FAR_DAWSON = 8
-
-
-def _dawson_partial(x: Expr) -> Expr:
-    """1 - 2*x*D(x), by its asymptotic series where that cancels."""
-    over = ex.HALF / (x * x)
-    total: Expr = ONE
-    for k in range(14, 1, -1):
-        total = 1 + (2 * k - 1) * over * total
-    near = 1 - 2 * x * make("dawson", x)
-    return where(compare("lt", make("abs", x), _FAR_DAWSON), near, -over * total)
+def _dawson_in_sympy(sympy: Any, x: Any) -> Any:
+    return sympy.sqrt(sympy.pi) / 2 * sympy.exp(-(x**2)) * sympy.erfi(x)
 
 
 ROWS = (
@@ -81,12 +71,20 @@ ROWS = (
     Function("LambertW", ("x", "k"), definition=_branch, sympy="LambertW"),
     _own(
         "dawson",
-        _dawson_partial,
+        lambda x: make("dawson_prime", x),
         aliases=("dawsn",),
         meaning=real.dawson,
         cost=100.0,
         safe=Fraction(0),
-        in_sympy=lambda sympy, x: sympy.sqrt(sympy.pi) / 2 * sympy.exp(-(x**2)) * sympy.erfi(x),
+        in_sympy=_dawson_in_sympy,
+    ),
+    _own(
+        "dawson_prime",  # 1 - 2*x*dawson(x), which cancels
+        lambda x: -2 * make("dawson", x) - 2 * x * make("dawson_prime", x),
+        meaning=real.dawson_prime,
+        cost=120.0,
+        safe=Fraction(0),
+        in_sympy=lambda sympy, x: 1 - 2 * x * _dawson_in_sympy(sympy, x),
     ),
     _own(
         "erfi",

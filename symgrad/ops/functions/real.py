@@ -362,6 +362,15 @@ def dawson(x: Any) -> Any:
     return +result
 
 
+def dawson_prime(x: Any) -> Any:
+    """The derivative of Dawson's integral, 1 - 2*x*dawson(x)."""
+    if x * x > _HUGE:
+        return -1 / (2 * x * x)
+    with mp.extraprec(2 * max(0, int(mp.mag(x))) + 10 if x else 0):
+        result = 1 - 2 * x * dawson(x)
+    return +result
+
+
 def airy(order: int) -> Callable[[Any], Any]:
     """Airy's function Ai, or its derivative of order 1, which swings ever wider to the left."""
 

@@ -19,13 +19,15 @@ def _one_minus_square(x: Expr) -> Expr:
 
 
 def _sinc_partial(x: Expr) -> Expr:
-    """(cos(pi x) - sinc(x)) / x, by its Taylor polynomial where that cancels."""
-    z2 = ex.power(PI * x, 2)
+    """(cos(pi x) - sinc(x)) / x, by its Taylor polynomial where that cancels; elsewhere that would overflow."""
+    bound = ex.num(Fraction(3, 4))
+    close = make("clamp", x, -bound, bound)
+    z2 = ex.power(PI * close, 2)
     series: Expr = ZERO
     for k in range(12, 0, -1):  # Horner in z**2 of (-1)**k 2k / (2k+1)! z**(2k), divided by x
         series = ex.num(Fraction((-1) ** k * 2 * k, math.factorial(2 * k + 1))) + z2 * series
-    near = compare("lt", make("abs", x), ex.num(Fraction(3, 4)))
-    return where(near, PI * PI * x * series, (make("cos", PI * x) - make("sinc", x)) / x)
+    near = compare("lt", make("abs", x), bound)
+    return where(near, PI * PI * close * series, (make("cos", PI * x) - make("sinc", x)) / x)
 
 
 def _opened_sinc(x: Expr) -> Expr:

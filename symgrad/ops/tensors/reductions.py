@@ -200,7 +200,7 @@ ROWS = (
         **_weighted(_var_slope),
         extent=reduced,
         floats=True,
-        cost=2.0,
+        cost=2.5,
         saves="x",
         definition=var,
     ),

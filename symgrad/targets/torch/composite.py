@@ -36,7 +36,7 @@ def composite(layout: Layout, form_of: Callable[[Expr], Expr] = lambda formula: 
             code("{0}.detach()" if o in fixed else "{0}", cast(name(local), variant.formulas[o], scope.known))
             for o, local in layout.outputs.items()
         ]
-        return (*statements(targets, scope, layout.printing), returned(results))
+        return (*statements(targets, scope, layout.printing_as_written), returned(results))
 
     return branches(layout.operation.body, leaf, Printer(layout.symbols(), layout.constants))
 

@@ -15,7 +15,7 @@ from symgrad.ir.traversal import topological
 from symgrad.lower.code import Code, attribute, name
 from symgrad.lower.naming import Names
 from symgrad.lower.program import missing
-from symgrad.ops.tensors import TENSOR_OPS, Ref
+from symgrad.ops.tensors import TENSOR_OPS, Ref, is_index
 from symgrad.ops.tensors.einsum import contracts_nothing
 from symgrad.plan.packing import is_inexact
 from symgrad.plan.saving import Saved
@@ -204,6 +204,12 @@ class Layout:
         """A printer in some scope, with the constants of the module."""
         return Printer(names, self.constants, shapes, dtypes)
 
+    def printing_as_written(
+        self, names: Mapping[Expr, str | Code], shapes: Mapping[Expr, Code], dtypes: Mapping[Expr, Code]
+    ) -> Printer:
+        """The same for composites, which call torch."""
+        return Printer(names, self.constants, shapes, dtypes, as_written=True)
+
     def printing_derivatives(
         self, names: Mapping[Expr, str | Code], shapes: Mapping[Expr, Code], dtypes: Mapping[Expr, Code]
     ) -> Printer:
@@ -320,7 +326,7 @@ class Layout:
 
     @cached_property
     def keeps(self) -> int:
-        """How many float intermediates forward returns, in the variant that keeps most."""
+        """How many residuals forward returns, in the variant that keeps most."""
         return max(len(self.returned(variant)) for variant in self.variants)
 
     def kept(self, variant: Variant) -> tuple[Saved, ...]:
@@ -328,9 +334,18 @@ class Layout:
         return () if self.wide_slopes else variant.plan.extras
 
     def returned(self, variant: Variant) -> tuple[Saved, ...]:
-        """Those of them that are no outputs as well."""
+        """What forward returns beside the outputs: those of them that are no outputs as well, and what it chose."""
         outputs = frozenset(variant.outputs.values())
-        return tuple(s for s in self.kept(variant) if s.value not in outputs)
+        return (*(s for s in self.kept(variant) if s.value not in outputs), *self.chosen(variant))
+
+    def chosen(self, variant: Variant) -> tuple[Saved, ...]:
+        """The indices that the operations of forward find beside what they stand for: they have no derivative."""
+        if self.spec.options.fused or self.is_packed:
+            return ()
+        forward = topological(*variant.outputs.values())
+        beside = {(n.args, n.attrs) for n in forward if n.op in TENSOR_OPS and not is_index(n)}
+        masks = (s for s in variant.plan.base if is_index(s.value) and s.value not in variant.outputs.values())
+        return tuple(s for s in masks if (s.value.args, s.value.attrs) in beside)
 
     @cached_property
     def hyperparameters_on_ctx(self) -> list[str]:

@@ -11,6 +11,8 @@ from symgrad.lower.code import Code, Part, binary, code, constant, fill, joined,
 from symgrad.ops.tensors import TENSOR_OPS, Ref, is_number
 from symgrad.ops.tensors.shapes import extent, shape_sources
 from symgrad.ops.tensors.slices import length_along
+from symgrad.targets.torch.dtypes import lender
+from symgrad.targets.torch.fusions import FASTER
 from symgrad.targets.torch.shapes import (
     declared_size,
     indexed,
@@ -33,7 +35,8 @@ def print_operation(printer: Printer, node: Expr) -> Code:
 
 def _by_row(printer: Printer, node: Expr) -> Code:
     """A row's template with its parts."""
-    return fill(TENSOR_OPS[node.op].torch, lambda key: _part(printer, node, key))
+    own = TENSOR_OPS[node.op].torch
+    return fill(own if printer.as_written else FASTER.get(node.op, own), lambda key: _part(printer, node, key))
 
 
 def _part(printer: Printer, node: Expr, key: int | str) -> Part:
@@ -89,14 +92,18 @@ def _expand(printer: Printer, node: Expr) -> Code:
     shape = print_shape(printer, like)
     if not is_number(value):
         return code("{0}.expand({1})", printer(value), shape)
-    # A number has no dtype and no device: it takes those of a tensor that is there.
-    lender = lender_of(printer, like)
-    if lender is not None and value.is_boolean:  # jit.trace knows no tensor filled with True
+    # A number has no dtype and no device: it takes those of a tensor that is there, else of one that was.
+    there = lender_of(printer, like)
+    if there is not None and value.is_boolean:  # jit.trace knows no tensor filled with True
         filling: Part = {TRUE: 1, FALSE: 0}[value] if value in (TRUE, FALSE) else code("int({0})", printer(value))
-        return code("{0}.new_full({1}, {2}, dtype=torch.bool)", printer(lender), shape, filling)
-    if lender is not None:
-        return code("{0}.new_full({1}, {2})", printer(lender), shape, printer(value))
-    return code("torch.full({0}, {1})", shape, printer(value))
+        return code("{0}.new_full({1}, {2}, dtype=torch.bool)", printer(there), shape, filling)
+    if there is not None:
+        return code("{0}.new_full({1}, {2})", printer(there), shape, printer(value))
+    kept = lender([s for s in printer.dtypes if s in like.tensors] or printer.dtypes)
+    if kept is None:
+        return code("torch.full({0}, {1})", shape, printer(value))
+    dtype = code("torch.bool") if value.is_boolean else printer.dtypes[kept]
+    return code("torch.full({0}, {1}, dtype={2}, device=rt.device(ctx))", shape, printer(value), dtype)
 
 
 def _sum_to(printer: Printer, node: Expr) -> Code:

@@ -39,15 +39,16 @@ class Printer(Arithmetic):
         dtypes: Mapping[Expr, Code] | None = None,
         *,
         differentiable: bool = False,
+        as_written: bool = False,
     ) -> None:
         super().__init__(names, constants if constants is not None else {})
-        self.differentiable = differentiable
+        self.differentiable, self.as_written = differentiable, as_written
         self.shapes = shapes or {}
         self.dtypes = dtypes or {}
 
     def anew(self, names: Mapping[Expr, str | Code]) -> Printer:
         """A printer in a scope of its own."""
-        return Printer(names, self.constants, differentiable=self.differentiable)
+        return Printer(names, self.constants, differentiable=self.differentiable, as_written=self.as_written)
 
     def is_local(self, node: Expr) -> bool:
         """Whether a value has a name."""

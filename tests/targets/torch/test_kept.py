@@ -10,6 +10,8 @@ import torch
 from compiled import compiled_text, stored
 from torch.utils._python_dispatch import TorchDispatchMode
 
+import symgrad
+
 TEXT = """
 op: attend
 tensors:
@@ -120,3 +122,25 @@ def test_what_stands_before_residuals_is_computed_without_them_and_repeats_no_pr
             torch.autograd.grad(y.sin().sum(), x)
         counts.append(sum(n for call, n in counting.calls.items() if call in PRODUCTS))
     assert counts[0] <= counts[1]
+
+
+@pytest.mark.parametrize(
+    ("formula", "operation"),
+    [
+        ("softmax(topk(x, 2, dim=-1).values, dim=-1)", "topk"),
+        ("exp(sort(x, dim=-1).values)", "sort"),
+        ("x - max(x, dim=-1, keepdim=True).values", "max"),
+    ],
+)
+def test_indices_that_forward_finds_are_not_looked_for_again(formula: str, operation: str) -> None:
+    text = f"op: chosen\ntensors: {{x: {{shape: [N, C]}}}}\noutputs: {{y: '{formula}'}}\noptions: {{kernels: none}}\n"
+    module = symgrad.load(text)
+    x = torch.randn(4, 5, requires_grad=True, dtype=torch.float64)
+    with Counting() as found:
+        y = module.chosen(x)
+        torch.autograd.grad(y.sin().sum(), x)
+    assert sum(n for f, n in found.calls.items() if f._schema.name == f"aten::{operation}") == 1
+    assert torch.autograd.gradcheck(module.chosen, (x,), check_batched_grad=True, check_forward_ad=True)
+    assert torch.autograd.gradgradcheck(module.chosen, (x,))
+    vmapped = torch.func.vmap(torch.func.grad(lambda r: module.chosen(r[None]).sin().sum()))(x.detach())
+    torch.testing.assert_close(vmapped, torch.autograd.grad(module.chosen(x).sin().sum(), x)[0])

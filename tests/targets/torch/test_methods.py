@@ -425,3 +425,15 @@ def test_what_is_not_read_is_not_unpacked() -> None:
     )
     (unpacked,) = re.findall(r"(\w+, \w+) = saved$", item.text, re.MULTILINE)
     assert unpacked == "x, _"
+
+
+@pytest.mark.parametrize("device", ["cpu", "meta"])
+def test_a_number_in_forward_mode_has_the_dtype_and_the_device_of_the_tensor_it_was_made_of(device: str) -> None:
+    """Nothing was saved and no tangent is sure to be there: the row of 0 was one of integers on a CPU."""
+    text = "{op: f, tensors: {x: {shape: [B, N]}, w: {shape: [B, N]}, v: {shape: [N]}}, outputs: {y: '%s'}}"
+    op = compiled_text(text % "softmax(x - x, dim=1) * (w - v)")
+    x, w, v = (torch.ones(*size, dtype=torch.float64, device=device) for size in ((2, 3), (2, 3), (3,)))
+    y, moved = torch.func.jvp(lambda t: op.function(x, w, t), (v,), (v,))
+    assert (moved.dtype, moved.device, moved.shape) == (y.dtype, y.device, y.shape)
+    if device == "cpu":
+        torch.testing.assert_close(moved, torch.full((2, 3), -1 / 3, dtype=torch.float64))

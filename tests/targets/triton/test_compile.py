@@ -10,7 +10,6 @@ import torch
 from fused import all_written
 from fused_specs import BELL, CHANNEL, GATE, LOSS, NORM, ROWS
 from nightly import sampled
-from processes import process
 
 pytest.importorskip("triton")
 import ptx
@@ -25,9 +24,8 @@ def paths(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def compiled(paths):
-    with process(ptx.start) as call:
-        yield lambda op, *args: call(ptx.of_passes, paths[op], *args)
+def compiled(paths, without_device):
+    return lambda op, *args: without_device(ptx.of_passes, paths[op], *args)
 
 
 CASES = [

@@ -12,7 +12,6 @@ from devices import on_cuda
 from fused import agree, all_written, imported
 from fused_specs import LABELS, MEAN_LABELS, PICKED, WEIGHTED_LABELS
 from nightly import sampled
-from processes import process
 
 pytest.importorskip("triton")
 import interpreted
@@ -26,12 +25,6 @@ SMALL = {"TILE": 32, "WIDEST": 64, "PROGRAMS": 4, "LONGEST": 8, "NEAR": 50}
 def paths(tmp_path_factory):
     texts = (LABELS, MEAN_LABELS, WEIGHTED_LABELS, PICKED)
     return {op: Path(m.__file__) for op, m in all_written(texts, tmp_path_factory.mktemp("labels")).items()}
-
-
-@pytest.fixture(scope="module")
-def interpret():
-    with process(interpreted.start, TRITON_INTERPRET="1") as call:
-        yield call
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,6 @@ import torch
 from devices import on_cuda
 from fused import all_written, imported
 from fused_specs import LABELS, MEAN_LABELS
-from processes import process
 
 pytest.importorskip("triton")
 import interpreted
@@ -33,12 +32,6 @@ ELEMENTS = 2**20  # of which a program that sums has several tiles
 def paths(tmp_path_factory):
     folder = tmp_path_factory.mktemp("machine")
     return {op: Path(m.__file__) for op, m in all_written([*TEXTS.values(), LABELS], folder).items()}
-
-
-@pytest.fixture(scope="module")
-def compiling():
-    with process(ptx.start) as call:
-        yield call
 
 
 def faults(passes: list[Examined]) -> list[tuple[str, str, Examined]]:
@@ -141,18 +134,18 @@ CASES = [
     [pytest.param(*case, marks=[] if k < len(TEXTS) else pytest.mark.nightly) for k, case in enumerate(CASES)],
     ids=str,
 )
-def test_the_code_of_every_pass(compiling, paths, op, dtype, arch):
-    passes = compiling(examined, paths[op], op, dtype, arch)
+def test_the_code_of_every_pass(without_device, paths, op, dtype, arch):
+    passes = without_device(examined, paths[op], op, dtype, arch)
     assert len(passes) == 2
     assert not faults(passes)
 
 
 @pytest.mark.parametrize("classes", [32_000, pytest.param(128_256, marks=pytest.mark.nightly)])
 def test_a_cross_entropy_over_many_classes_reads_each_logit_once_and_once_again_for_its_gradient(
-    compiling, paths, classes
+    without_device, paths, classes
 ):
     x, labels = torch.empty(8, classes, requires_grad=True), torch.zeros(8, dtype=torch.int64)
-    passes = compiling(of_arguments, paths["labels"], "labels", [x, labels], 90)
+    passes = without_device(of_arguments, paths["labels"], "labels", [x, labels], 90)
     assert [own.name for own in passes] == ["forward", "backward"]
     assert not faults(passes)
 

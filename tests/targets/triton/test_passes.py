@@ -34,7 +34,6 @@ from fused_specs import (
     TWO,
 )
 from nightly import sampled
-from processes import process
 
 pytest.importorskip("triton")
 import interpreted
@@ -86,12 +85,6 @@ TEXTS = (
 @pytest.fixture(scope="module")
 def paths(tmp_path_factory):
     return {op: Path(m.__file__) for op, m in all_written(TEXTS, tmp_path_factory.mktemp("cuda")).items()}
-
-
-@pytest.fixture(scope="module")
-def interpret():
-    with process(interpreted.start, TRITON_INTERPRET="1") as call:
-        yield call
 
 
 @pytest.fixture(scope="module")

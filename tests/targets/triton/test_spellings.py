@@ -11,7 +11,6 @@ from itertools import product
 import pytest
 import torch
 from nightly import sampled
-from processes import process
 
 from symgrad.accuracy.evaluate import exact
 from symgrad.accuracy.machine import machine
@@ -109,18 +108,6 @@ def path(tmp_path_factory):
     return file
 
 
-@pytest.fixture(scope="module")
-def interpret():
-    with process(interpreted.start, TRITON_INTERPRET="1") as call:
-        yield call
-
-
-@pytest.fixture(scope="module")
-def compile_():
-    with process(ptx.start) as call:
-        yield call
-
-
 def test_every_spelling_is_here() -> None:
     assert set(SPELLINGS) - {*ROWS, *WIDE} <= set(EXPRESSIONS)
     assert {n.op for node, _ in EXPRESSIONS.values() for n in topological(node)} >= set(WIDE)
@@ -171,8 +158,8 @@ NEVER = re.compile(r"(?:sin|cos|tanh)\.approx|div\.full")
 
 
 @pytest.mark.parametrize(("name", "dtype"), sampled(product(EXPRESSIONS, (torch.float32, torch.float64)), 9), ids=str)
-def test_the_compiler_takes_it(compile_, path, name: str, dtype: torch.dtype) -> None:
-    text = compile_(ptx.of_kernel, path, f"run_{name}", dtype, len(arguments(name, dtype)) + 1)
+def test_the_compiler_takes_it(without_device, path, name: str, dtype: torch.dtype) -> None:
+    text = without_device(ptx.of_kernel, path, f"run_{name}", dtype, len(arguments(name, dtype)) + 1)
     assert not NEVER.findall(text)
     if "libdevice" not in printed(name).replace("libdevice.sqrt_rn", ""):
         assert not [a for a in APPROXIMATE.findall(text) if not a.endswith(".f64")]  # seeds of exact divisions

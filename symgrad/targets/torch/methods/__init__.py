@@ -54,6 +54,11 @@ class Methods(Forward, Backward, Jvp):
         named = {variant.outputs[o.name]: layout.outputs[o.name] for o in ordered}
         scope.known |= {form: name for form, name in named.items() if form.op != "sym"}
         program, saved = list[Statement](), list[Code]()
+        chosen = layout.chosen(variant)
+        found = self.residual_names[len(layout.returned(variant)) - len(chosen) :]
+        for local, value in zip(found, chosen, strict=False):  # compilers are given no residuals
+            program.append(If(missing(local).code, statements([Target(local, value.value)], scope, layout.printing)))
+            scope.known[value.value] = local
         for value in variant.plan.base:
             needed = self._needed_by(value.value, variant)
             own = scope.known.get(value.value)

@@ -79,11 +79,15 @@ class Common:
 
     @cached_property
     def residual_names(self) -> list[str]:
-        """What forward and setup_context call the intermediates: as in the variant that has most."""
-        fullest = self._fullest
-        names = self._kept_names(self._first_scope, fullest)
-        returned = self.layout.returned(fullest)
-        return [n for n, s in zip(names, self.layout.kept(fullest), strict=True) if s in returned]
+        """What forward and setup_context call the residuals: as in the variant that has most."""
+        return [name for name, _ in self._returned(self._first_scope, self._fullest)]
+
+    def _returned(self, scope: Scope, variant: Variant) -> list[tuple[str, Saved]]:
+        """What forward returns beside the outputs, with its names."""
+        kept, returned = self.layout.kept(variant), self.layout.returned(variant)
+        named = zip(self._kept_names(scope, variant), kept, strict=True)
+        chosen = ((self._saved_name(s, variant, scope), s) for s in self.layout.chosen(variant))
+        return [*((name, s) for name, s in named if s in returned), *chosen]
 
     def _kept_names(self, scope: Scope, variant: Variant) -> list[str]:
         """Local names for the intermediates that backward reads."""

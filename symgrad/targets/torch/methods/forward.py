@@ -65,9 +65,7 @@ class Forward(Common):
             else:
                 targets.append(Target(local, form))
                 results.append(complete(code("{0}", local)).value)
-        kept = self._kept_names(scope, variant)
-        residuals = layout.returned(variant)
-        own = [Target(local, s.value) for local, s in zip(kept, layout.kept(variant), strict=True) if s in residuals]
+        own = [Target(local, s.value) for local, s in self._returned(scope, variant)]
         program = (*widened.program, *statements([*own, *targets], scope, layout.printing))
         if single:
             return program

@@ -414,6 +414,14 @@ def dtype(ctx: Any, place: int) -> torch.dtype:
     return kind
 
 
+def device(ctx: Any) -> torch.device:
+    """Return the device of the outputs, where forward mode or several of them have it kept."""
+    compiling = torch.compiler.is_compiling()
+    given = [t for t in ctx.saved_tensors[-ctx.inputs :] if t is not None] if compiling else []
+    found: torch.device = given[0].device if given else ctx.outputs[0][2]
+    return found
+
+
 def needs(ctx: Any) -> tuple[bool, ...]:
     """Tell which inputs need a derivative: in forward mode, any may."""
     found: tuple[bool, ...] = ctx.needs_input_grad
@@ -750,6 +758,15 @@ def masked(value: Tensor, mask: Tensor) -> Tensor:
         return torch.where(mask, value, 0)
     chosen: Tensor = torch.ops.aten.threshold_backward(value, mask.to(value.dtype), 0)
     return chosen
+
+
+def var(x: Tensor, dim: int | tuple[int, ...] | None = None, *, correction: float = 1, keepdim: bool = False) -> Tensor:
+    """Return the variance: on a CPU by operations on whole vectors, which torch's own is not."""
+    if not x.is_cpu:
+        return x.var(dim, correction=correction, keepdim=keepdim)
+    mean = x.mean(dim, keepdim=True)
+    centred, count = x - mean, x.numel() // max(mean.numel(), 1)
+    return (centred * centred).sum(dim, keepdim=keepdim) / max(count - correction, 0)
 
 
 def guarded(value: Tensor, mask: Tensor, other: float) -> Tensor:

@@ -184,15 +184,60 @@ def dawson(x: Tensor) -> Tensor:
     series = torch.zeros_like(x)
     for k in range(14, 0, -1):  # of (-2)**k / (2k+1)!! * x**(2k)
         series = -2 * square / (2 * k + 1) * (1 + series)
-    size = torch.clamp(torch.abs(x), max=1e8)
-    middle = 2 * torch.round(size / 0.5)
-    offset = size - 0.25 * middle
+    middle, offset = _in_steps(x)
     total = torch.zeros_like(x)
     for odd in range(-27, 28, 2):
         total = total + torch.exp(-((offset - 0.25 * odd) ** 2)) / (middle + odd)
     far = torch.sign(x) * total * 0.5641895835477563
     far = torch.where(torch.abs(x) > 1e4, 0.5 / x * (1 + 0.5 / square), far)
     return torch.where(torch.abs(x) < 0.8, x * (1 + series), far)
+
+
+def _in_steps(x: Tensor) -> tuple[Tensor, Tensor]:
+    """|x| as an even number of steps of 1/4 and what is left."""
+    size = torch.clamp(torch.abs(x), max=1e8)
+    middle = 2 * torch.round(size / 0.5)
+    return middle, size - 0.25 * middle
+
+
+def dawson_prime(x: Tensor) -> Tensor:
+    """Its derivative, 1 - 2*x*dawson(x), which cancels where x is large, and has a root.
+
+    In the derivative of the sum 1/(m + k) is -k/(m*(m + k)) more than 1/m, whose own sum is 0; so nothing is left to
+    cancel. The power series near 0, Taylor's about the root, an asymptotic series far out.
+    """
+    square = x * x
+    near = torch.zeros_like(x)
+    for k in range(16, 0, -1):  # of (-2)**k / (2k-1)!! * x**(2k)
+        near = -2 * square / (2 * k - 1) * (1 + near)
+    middle, offset = _in_steps(x)
+    total = torch.zeros_like(x)
+    for odd in range(-27, 28, 2):
+        away = 0.25 * odd - offset
+        total = total + away * torch.exp(-away * away) * odd / (middle + odd)
+    value = -1.1283791670955126 * total / torch.clamp(middle, min=1.0)
+    over = 0.5 / square
+    series = torch.zeros_like(x)
+    for k in range(7, 1, -1):  # of (2k-1)!! / (2*x**2)**(k-1)
+        series = (2 * k - 1) * over * (1 + series)
+    value = torch.where(torch.abs(x) > 64, -over * (1 + series), value)
+    value = torch.where(torch.abs(x) < 0.8, 1 + near, value)
+    beside = (torch.abs(x) - 0.9241388440132141) - 2.89913776556847e-08  # the root, in two parts
+    rooted = torch.zeros_like(x)
+    for slope in reversed(_DAWSON_AT_ROOT):
+        rooted = (slope + rooted) * beside
+    return torch.where(torch.abs(beside) < 0.2, rooted, value)
+
+
+def _taylor_of_dawson(at: float, value: float, order: int) -> list[float]:
+    """Coefficients of the derivative's Taylor series at its root, by y' = 1 - 2*x*y."""
+    found = [value, 0.0]
+    for k in range(1, order):
+        found.append(-2 * (at * found[k] + found[k - 1]) / (k + 1))
+    return [k * found[k] for k in range(2, order + 1)]
+
+
+_DAWSON_AT_ROOT = _taylor_of_dawson(0.924138873004591767, 0.5410442246351816, 22)
 
 
 def lambertw_by_autograd(x: Tensor) -> Tensor:
@@ -215,10 +260,17 @@ def _with_slopes(x: Tensor, w: Tensor) -> Tensor:
 
 def dawson_by_autograd(x: Tensor) -> Tensor:
     at = x.detach()
-    value = dawson(at)
-    first = 1 - 2 * at * value
+    value, first = dawson(at), dawson_prime(at)
     second = -2 * value - 2 * at * first
     return _attached(x, value, first, second, -4 * first - 2 * at * second)
+
+
+def dawson_prime_by_autograd(x: Tensor) -> Tensor:
+    at = x.detach()
+    value, first = dawson(at), dawson_prime(at)
+    second = -2 * value - 2 * at * first
+    third = -4 * first - 2 * at * second
+    return _attached(x, first, second, third, -6 * second - 2 * at * third)
 
 
 def _grown(x: Tensor, value: Tensor) -> Tensor:
