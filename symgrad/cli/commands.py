@@ -224,7 +224,10 @@ def main() -> None:
 @click.option("--dry-run", is_flag=True, help="Write nothing; tell what would be written.")
 @click.option("--diff", is_flag=True, help="Write nothing; show what would change.")
 @_full_option
-@_prove_option("Compile every spec, and write only files whose values and derivatives SymPy does not refute.")
+@_prove_option(
+    "Compile every spec, write only files whose values and derivatives SymPy does not refute, and say in their "
+    "docstrings what is proven."
+)
 @_kernels_option
 @_target_option
 @_cache_option
