@@ -32,7 +32,7 @@ from symgrad.parse import parse_formulas
 from symgrad.targets.torch.composite import load_composite
 from symgrad.targets.torch.figures import decided, pointwise_choices
 from symgrad.targets.torch.layout import Layout
-from symgrad.targets.torch.samples import variant_at
+from symgrad.targets.torch.settings import variant_at
 
 GOOD = 4.0  # ulp
 SMALLEST = math.ldexp(1.0, FLOAT32.min_exponent - 1)

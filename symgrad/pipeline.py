@@ -10,6 +10,7 @@ from symgrad.compiler.measured import Measured
 from symgrad.errors import Mistake, SpecError
 from symgrad.explain.derivation import Derivation
 from symgrad.explain.derive import derivation
+from symgrad.explain.gain import certificate_line
 from symgrad.ir.traversal import forget_nodes
 from symgrad.parse import parse_formulas
 from symgrad.spec import Spec
@@ -76,8 +77,8 @@ def compile_spec(spec: Spec, *, package: str = "", prove: bool = False, measured
     fine = [target for target in wanted if not mistakes[target.name]]
     if not for_torch and not fine:
         raise SpecError(m for own in mistakes.values() for m in own)
-    module = render_module(operation, passes) if for_torch else Module("", frozenset())
     found = derivation(operation, written.missing if written else (), prove=prove)
+    module = render_module(operation, passes, certificate_line(found)) if for_torch else Module("", frozenset())
     kept = tuple((target.spelling.name, target.kept(eager)) for target in fine)
     return Compiled(
         spec,

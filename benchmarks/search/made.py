@@ -62,6 +62,7 @@ def _drafts() -> Iterator[None]:
     with contextlib.ExitStack() as changed:
         changed.enter_context(mock.patch.object(workbench, "choose", _drafted))
         changed.enter_context(mock.patch.object(workbench.Workbench, "_new_judge", lambda *_: _Trusting()))
+        changed.enter_context(mock.patch.object(workbench.Workbench, "_missed", lambda *_: None))
         changed.enter_context(mock.patch.object(workbench, "together", _as_they_are))
         changed.enter_context(mock.patch.object(docs, "derivatives_text", lambda _: ""))
         yield

@@ -56,7 +56,10 @@ def main() -> None:
 @click.option("--dry-run", is_flag=True, help="Write nothing; tell what would be written.")
 @click.option("--diff", is_flag=True, help="Write nothing; show what would change.")
 @full_option
-@prove_option("Compile every spec, and write only files whose values and derivatives SymPy does not refute.")
+@prove_option(
+    "Compile every spec, write only files whose values and derivatives SymPy does not refute, and say in their "
+    "docstrings what is proven."
+)
 @kernels_option
 @target_option
 @cache_option

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from symgrad.accuracy.measure import ulp_text
 from symgrad.explain.derivation import AccuracyRow, Derivation
 
-__all__ = ["gain", "proof_line"]
+__all__ = ["certificate_line", "gain", "proof_line"]
 
 _NOTABLE = 4.0  # ulp, beyond which autograd has lost something
 
@@ -44,6 +44,16 @@ def _figure(ulp: float) -> str:
 def _bytes(derivation: Derivation) -> str:
     whole = [entry.bytes_per_element for entry in derivation.plan if entry.what.partition(" [")[0] == "in all"]
     return f"{max(whole):.3g} bytes an element" if whole else ""
+
+
+def certificate_line(derivation: Derivation) -> str:
+    """What was proven, for the docstring of a module; empty where nobody asked, or where something is wrong."""
+    proofs = derivation.proofs
+    if not proofs or any(p.outcome == "refuted" for p in proofs):
+        return ""
+    count = sum(p.outcome == "proven" for p in proofs)
+    share = "" if count == len(proofs) else f"{count} of "
+    return f"{share}{len(proofs)} values, gradients and tangents, by {derivation.prover}."
 
 
 def proof_line(derivation: Derivation) -> str:

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
 
-from symgrad.files.hashes import compiler_hash, unix
+from symgrad.files.hashes import certificate_in, compiler_hash, unix
 from symgrad.files.header import Header, project_of, read_header, render_shared, same_label, spec_label
 from symgrad.files.status import FileState, Status
 from symgrad.files.writing import FileError, read, remove, write
@@ -146,10 +146,19 @@ class Folder:
         self, texts: Mapping[str, str], shared: Mapping[str, str], *, force: bool = False
     ) -> tuple[list[FileState], dict[Path, str]]:
         """What update() would return, and the texts that it would write; it raises what that does before it writes."""
-        states = self.check(texts, shared)
-        refuse_edited(states, force=force)
         by_path = {self.path(name): text for name, text in self._texts(texts, shared).items()}
+        states = [self._with_certificate(state, by_path[state.path]) for state in self.check(texts, shared)]
+        refuse_edited(states, force=force)
         return states, {state.path: by_path[state.path] for state in states if state.status is not Status.FRESH}
+
+    def _with_certificate(self, state: FileState, wanted: str) -> FileState:
+        """A file that is up to date but for a certificate is written; one that has a certificate keeps it."""
+        certificate = certificate_in(wanted)
+        if state.status is not Status.FRESH or not certificate:
+            return state
+        known = self._headers.get(state.path)
+        proven = known is not None and certificate_in(known.body) == certificate
+        return state if proven else FileState(state.path, Status.STALE, "without its certificate")
 
     def _texts(self, texts: Mapping[str, str], shared: Mapping[str, str]) -> dict[str, str]:
         """All files that a spec asks for: its own, what it shares with others, and the package's ``__init__.py``."""

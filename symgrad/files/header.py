@@ -23,7 +23,7 @@ from functools import cached_property
 from pathlib import Path
 
 from symgrad import __version__
-from symgrad.files.hashes import code_hash, text_hash, unix
+from symgrad.files.hashes import body_hash, code_hash, unix
 from symgrad.text import harmless
 
 __all__ = ["Header", "project_of", "read_header", "render", "render_shared", "same_label", "spec_label"]
@@ -74,7 +74,7 @@ class Header:
     @cached_property
     def is_untouched(self) -> bool:
         """Whether the body says what symgrad wrote, however it is laid out."""
-        return text_hash(self.body) == self.text or code_hash(self.name, self.body) == self.code
+        return body_hash(self.body) == self.text or code_hash(self.name, self.body) == self.code
 
     @property
     def is_current_version(self) -> bool:
@@ -116,7 +116,7 @@ def render_shared(bodies: Mapping[str, str], *, compiler: str, known: Iterable[H
     """
     codes = {(header.name, header.text): header.code for header in known}
     return {
-        name: _headed(name, body, _OF_FOLDER, code=codes.get((name, text_hash(unix(body)))), source=compiler)
+        name: _headed(name, body, _OF_FOLDER, code=codes.get((name, body_hash(unix(body)))), source=compiler)
         for name, body in bodies.items()
     }
 
@@ -124,7 +124,7 @@ def render_shared(bodies: Mapping[str, str], *, compiler: str, known: Iterable[H
 def _headed(name: str, body: str, lines: str, code: str | None = None, **facts: str) -> str:
     body = unix(body)
     python = name.endswith(".py")
-    mark, text = "#" if python else "//", text_hash(body)
+    mark, text = "#" if python else "//", body_hash(body)
     code = code or code_hash(name, body)
     header = (_FIRST + lines).format(mark=mark, version=__version__, code=code, text=text, **facts)
     return header + ("" if python else _UNTOUCHED) + body

@@ -8,7 +8,7 @@ from typing import Any
 
 from symgrad.ir import expr as ex
 from symgrad.ir.expr import Expr
-from symgrad.symbolic.field import Undecided
+from symgrad.symbolic.rational_functions import Undecided
 
 
 def _products(

@@ -10,7 +10,7 @@ from symgrad.ir import expr as ex
 from symgrad.ir.expr import Expr, make
 from symgrad.ops.tensors.einsum import parts
 from symgrad.symbolic.convolutions import convolution, transposed_convolution
-from symgrad.symbolic.field import Undecided
+from symgrad.symbolic.rational_functions import Undecided
 
 
 def contract(weights: Any, values: Any) -> Expr:

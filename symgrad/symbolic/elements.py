@@ -16,8 +16,8 @@ from symgrad.ir.traversal import rebuild, topological
 from symgrad.ops.tensors import TENSOR_OPS
 from symgrad.ops.tensors.row import Ref
 from symgrad.symbolic.element_rules import DECIDED, RULES, mean_of_windows, of_numbers
-from symgrad.symbolic.field import Undecided
 from symgrad.symbolic.moves import BACK, MOVES, ORDERS, put_back, taken
+from symgrad.symbolic.rational_functions import Undecided
 
 if TYPE_CHECKING:
     import numpy

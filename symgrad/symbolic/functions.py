@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping
 from functools import cache, reduce
 from typing import Any
 
-from symgrad.symbolic.field import Element, Field, Undecided
+from symgrad.symbolic.field import Field
+from symgrad.symbolic.rational_functions import Element, Undecided
 
 __all__ = ["SympyReader"]
 

@@ -19,7 +19,7 @@ from symgrad.accuracy.evaluate import Environment, Exact
 from symgrad.ir import expr as ex
 from symgrad.ir.expr import Expr, make, symbol
 from symgrad.ir.traversal import rebuild, topological
-from symgrad.symbolic.field import Undecided
+from symgrad.symbolic.rational_functions import Undecided
 from symgrad.symbolic.reading import is_zero
 from symgrad.symbolic.to_sympy import NotConvertible
 
@@ -239,6 +239,7 @@ def _is_equal(sides: Sequence[Expr], by: Expr | None, points: Sequence[Environme
 
 _COMPARISONS = ("lt", "le", "gt", "ge", "eq", "ne")
 _STEPS = ("floor", "ceil", "round")
+_WHOLE = ("int", "int_tensor", "bool", "bool_tensor")
 
 
 def _kinks(root: Expr) -> Iterator[Expr]:
@@ -275,9 +276,12 @@ def _regimes(
 
 
 def _on_kink(decisions: Mapping[Expr, int]) -> bool:
-    """Whether something is 0 that is not 0 in all of a cell, as the winner of a maximum less that maximum is."""
+    """Whether something is 0 that is not 0 in all of a cell, as the winner of a maximum less that maximum is.
+
+    A value of integers alone makes a cell: nothing is differentiated by them.
+    """
     for kink, sign in decisions.items():
-        if not sign and not kink.is_boolean:
+        if not sign and not kink.is_boolean and not all(s["kind"] in _WHOLE for s in kink.symbols):
             try:
                 if _opened(kink, decisions, {}) is not ex.ZERO:
                     return True

@@ -18,8 +18,9 @@ from symgrad.ir import expr as ex
 from symgrad.ir.expr import Expr
 from symgrad.ir.traversal import topological
 from symgrad.ops.functions import FUNCTIONS
-from symgrad.symbolic.field import Element, Field, Undecided
+from symgrad.symbolic.field import Field
 from symgrad.symbolic.functions import SympyReader
+from symgrad.symbolic.rational_functions import Element, Undecided
 
 __all__ = ["is_zero"]
 

@@ -20,8 +20,8 @@ from symgrad.spec.interval import Interval
 from symgrad.spec.model import Tensor
 from symgrad.symbolic.element_rules import contract
 from symgrad.symbolic.elements import RANDOM_BITS, Elements, NeedsPoint, symbols_of
-from symgrad.symbolic.field import Undecided
 from symgrad.symbolic.prove import Claim, Verdict, judge
+from symgrad.symbolic.rational_functions import Undecided
 
 if TYPE_CHECKING:
     import numpy

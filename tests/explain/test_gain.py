@@ -9,7 +9,11 @@ from compiled import compiled_text
 
 from symgrad.explain.derivation import Derivation, Proof
 from symgrad.explain.derive import derivation
-from symgrad.explain.gain import gain
+from symgrad.explain.gain import certificate_line, gain
+from symgrad.pipeline import compile_spec
+from symgrad.spec import parse_spec
+
+SQUARE = "op: own\ntensors: {x: }\noutputs: {y: x**2}\n"
 
 
 def of(formula: str, tensors: str = "{x: }") -> Derivation:
@@ -48,3 +52,20 @@ def test_a_local_factor_is_no_derivative() -> None:
 def test_the_proof_is_named(outcomes: list[str], line: str) -> None:
     proofs = tuple(Proof(name, outcome, "") for name, outcome in zip("ab", outcomes, strict=True))
     assert gain(replace(of("x**2"), proofs=proofs, prover="SymPy 9")).endswith(line)
+
+
+def test_a_docstring_says_what_is_proven_and_nothing_of_what_is_refuted() -> None:
+    def line(*outcomes: str) -> str:
+        proofs = tuple(Proof("y", outcome, "") for outcome in outcomes)
+        return certificate_line(replace(of("x**2"), proofs=proofs, prover="SymPy 9"))
+
+    assert line("proven", "proven") == "2 values, gradients and tangents, by SymPy 9."
+    assert line("proven", "agrees") == "1 of 2 values, gradients and tangents, by SymPy 9."
+    assert line("proven", "refuted") == line() == ""
+
+
+def test_the_module_of_a_proven_operation_has_the_certificate_in_its_docstring() -> None:
+    plain, proven = (compile_spec(parse_spec(SQUARE), prove=prove).module for prove in (False, True))
+    (line,) = set(proven.splitlines()) - set(plain.splitlines())
+    assert line.startswith("Proven: 3 values, gradients and tangents, by ")
+    assert proven.replace(f"{line}\n", "") == plain

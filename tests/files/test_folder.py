@@ -187,6 +187,24 @@ def test_what_modules_share_is_written_once_and_mended(tmp_path):
         update(tmp_path, wanted, RUNTIME)
 
 
+def test_a_certificate_is_written_where_it_is_asked_for_and_changes_nothing_else(tmp_path):
+    plain, proven = (
+        texts('"""Swish.\n\nResiduals: x.\n"""\n'),
+        texts('"""Swish.\n\nResiduals: x.\nProven: 3 values.\n"""\n'),
+    )
+    update(tmp_path, plain)
+    assert set(statuses(tmp_path, proven)) == {Status.FRESH}
+    (first, *_) = update(tmp_path, proven)
+    assert (first.status, first.reason) == (Status.STALE, "without its certificate")
+    before = contents(tmp_path)
+    assert b"Proven: 3 values.\n" in before["swish.py"]
+    for wanted in (plain, proven):
+        assert {state.status for state in update(tmp_path, wanted)} == {Status.FRESH}
+    assert contents(tmp_path) == before and set(known(tmp_path)) == {Status.FRESH}
+    (tmp_path / "swish.py").write_text(before["swish.py"].decode().replace("Residuals: x", "Residuals: y"))
+    assert Status.EDITED in statuses(tmp_path, plain)
+
+
 def test_the_package_file_of_somebody_else_is_left_alone(tmp_path):
     (tmp_path / "__init__.py").write_text("mine = 1\n")
     update(tmp_path, texts(shared=RUNTIME), RUNTIME)

@@ -17,10 +17,11 @@ from symgrad.compiler.compile import compile_operation
 from symgrad.compiler.operation import Operation
 from symgrad.parse import parse_formulas
 from symgrad.spec import Spec, parse_spec
-from symgrad.targets.torch import runtime, samples
+from symgrad.targets.torch import runtime
 from symgrad.targets.torch.composite import load_composite
 from symgrad.targets.torch.layout import Layout
 from symgrad.targets.torch.module import render_module
+from symgrad.targets.torch.settings import settings
 from symgrad.targets.torch.tests import render_test
 
 SPECS = sorted((Path(__file__).parents[2] / "specs").glob("*.yaml"))
@@ -85,7 +86,7 @@ class Compiled:
 
     def hyperparameters(self, most: int = 4) -> Iterator[tuple[Any, ...]]:
         """Some settings of the hyperparameters."""
-        return iter(samples.settings(Layout(self.operation), every=True)[:most])
+        return iter(settings(Layout(self.operation), every=True)[:most])
 
     def tensors(self, wanted: Sequence[str] = (), seed: int = 0, dtype: torch.dtype = torch.float64) -> list[Tensor]:
         """Arguments in the domain, those `wanted` with a gradient."""

@@ -14,8 +14,8 @@ from effort import at_most
 from symgrad.ir import expr as ex
 from symgrad.ir.expr import Expr, make, symbol
 from symgrad.ops.functions import FUNCTIONS
-from symgrad.symbolic.field import Undecided
 from symgrad.symbolic.from_sympy import from_sympy
+from symgrad.symbolic.rational_functions import Undecided
 from symgrad.symbolic.reading import is_zero as reads_as_zero
 
 X, Y = sp.symbols("x y", real=True)

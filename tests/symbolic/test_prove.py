@@ -123,6 +123,12 @@ def test_wrong_derivatives_tangents_and_overrides_are_refuted() -> None:
     assert count >= 60
 
 
+def test_a_value_of_integers_alone_makes_a_regime_and_no_kink() -> None:
+    """A label that is the one to be ignored at every witness is proven there, too."""
+    operation = compile_operation(parse_formulas(load_spec(SPECS / "field/nightly/padded_cross_entropy.yaml")))
+    assert certificate(operation).proven
+
+
 def test_a_wrong_transpose_of_an_override_is_refuted() -> None:
     operation = compiled("x * 2", more="gradients: {x: 3 * grad_y}\n")
     ((_, variant),) = operation.variants()

@@ -24,16 +24,8 @@ from symgrad.targets.arrays.layout import Layout
 from symgrad.targets.literals import literal, tuple_of
 from symgrad.targets.torch.figures import shortest
 from symgrad.targets.torch.layout import Layout as Samples
-from symgrad.targets.torch.samples import (
-    Shapes,
-    accepted,
-    in_sizes,
-    sampled_range,
-    settings,
-    shapes,
-    spread,
-    variant_at,
-)
+from symgrad.targets.torch.samples import Shapes, accepted, in_sizes, sampled_range, shapes, spread
+from symgrad.targets.torch.settings import settings, variant_at
 
 __all__ = ["golden"]
 

@@ -19,16 +19,8 @@ from symgrad.targets.constants import constant_value
 from symgrad.targets.literals import literal, tuple_of
 from symgrad.targets.torch.docs import summary
 from symgrad.targets.torch.layout import Layout as Samples
-from symgrad.targets.torch.samples import (
-    Shapes,
-    accepted,
-    in_sizes,
-    large_shapes,
-    refused,
-    sampled_range,
-    settings,
-    shapes,
-)
+from symgrad.targets.torch.samples import Shapes, accepted, in_sizes, large_shapes, refused, sampled_range, shapes
+from symgrad.targets.torch.settings import settings
 
 __all__ = ["facts"]
 

@@ -43,10 +43,11 @@ def summary(layout: Layout) -> str:
     return text if text.endswith((".", "!", "?")) else text + "."
 
 
-def module_docstring(layout: Layout, note: str = "") -> str:
-    """Formula, derivatives, what is saved, how accurate it is, a note, and where it comes from."""
+def module_docstring(layout: Layout, note: str = "", proven: str = "") -> str:
+    """Formula, derivatives, what is saved, how accurate it is, what is proven, a note, and where it comes from."""
     spec = layout.spec
-    facts = "\n".join(filter(None, [_residuals(layout), _accuracy(layout)]))
+    certificate = f"Proven: {proven}" if proven else ""  # as `files/hashes.py` knows it
+    facts = "\n".join(filter(None, [_residuals(layout), _accuracy(layout), certificate]))
     parts = [summary(layout), equations(layout), derivatives_text(layout), facts]
     if note:
         parts.append(wrapped(note))

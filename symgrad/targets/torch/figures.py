@@ -18,7 +18,7 @@ from symgrad.ir.traversal import topological
 from symgrad.targets.literals import literal, tuple_of
 from symgrad.targets.torch.dtypes import floated_in
 from symgrad.targets.torch.layout import Layout
-from symgrad.targets.torch.samples import settings, variant_at
+from symgrad.targets.torch.settings import settings, variant_at
 
 __all__ = ["Figure", "figures", "shortest"]
 

@@ -31,7 +31,7 @@ class Module:
     reads: frozenset[str]
 
 
-def render_module(operation: Operation, fused: Fused | None = None) -> Module:
+def render_module(operation: Operation, fused: Fused | None = None, proven: str = "") -> Module:
     """The module of an operation."""
     layout = Layout(operation)
     methods = Methods(layout)
@@ -57,20 +57,20 @@ def render_module(operation: Operation, fused: Fused | None = None) -> Module:
         "inplace": None if inplace is None else {name: lines(program) for name, program in inplace.items()},
         "overwritten": layout.arguments.get(layout.spec.options.inplace or ""),
         "imports": module_imports(read),
-        **_context(layout, methods, fused),
+        **_context(layout, methods, fused, proven),
     }
     text = environment().get_template("torch/module.py.j2").render(**context)
     return Module(format_python(text), frozenset(read))
 
 
-def _context(layout: Layout, methods: Methods, fused: Fused | None) -> dict[str, Any]:
+def _context(layout: Layout, methods: Methods, fused: Fused | None, proven: str) -> dict[str, Any]:
     outputs = list(layout.outputs.values())
     residuals = methods.residual_names
     single = len(outputs) == 1 and not residuals
     return {
         "op": layout.spec.op,
         "name": layout.class_name,
-        "docstring": docs.module_docstring(layout, fused.note if fused else _note(layout)),
+        "docstring": docs.module_docstring(layout, fused.note if fused else _note(layout), proven),
         "class_docstring": docs.class_docstring(layout),
         "exported": ", ".join(f'"{n}"' for n in public.exported(layout)),
         "constants": [(name, repr(constant_value(node)), formula(node)) for node, name in layout.constants.items()],

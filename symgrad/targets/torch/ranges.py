@@ -23,7 +23,8 @@ from symgrad.ir.expr import Expr
 from symgrad.ir.traversal import topological
 from symgrad.spec.model import Spec, Tensor
 from symgrad.targets.torch.layout import Layout
-from symgrad.targets.torch.samples import sampled_range, settings, spread
+from symgrad.targets.torch.samples import sampled_range, spread
+from symgrad.targets.torch.settings import settings
 
 Range: TypeAlias = "tuple[float, float]"
 

@@ -17,7 +17,8 @@ from symgrad.ir.traversal import rebuild, topological
 from symgrad.spec.interval import Interval
 from symgrad.spec.model import Tensor
 from symgrad.targets.torch.layout import Layout
-from symgrad.targets.torch.samples import sampled_range, settings, spread, variant_at
+from symgrad.targets.torch.samples import sampled_range, spread
+from symgrad.targets.torch.settings import settings, variant_at
 
 __all__ = ["in_domain", "special"]
 

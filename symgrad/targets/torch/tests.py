@@ -36,6 +36,7 @@ from symgrad.targets.torch.methods import keepers
 from symgrad.targets.torch.owner import facts_to_test
 from symgrad.targets.torch.printer import Printer
 from symgrad.targets.torch.ranges import sampled_ranges
+from symgrad.targets.torch.settings import settings, variant_at
 from symgrad.targets.torch.special import in_domain, special
 
 __all__ = ["render_test"]
@@ -67,7 +68,7 @@ class _Facts:
         self.spec = layout.spec
         self.kept = kept
         self.constants = layout.constants
-        self.settings = samples.settings(layout)
+        self.settings = settings(layout)
         self.shapes, self.empty = samples.shapes(layout)
         self.formulas = [f for v in layout.variants for f in v.formulas.values()]
         self.figures = figures(layout)
@@ -195,7 +196,7 @@ class _Facts:
 
     def _derivatives(self) -> Iterator[tuple[str, Code]]:
         layout, spec = self.layout, self.spec
-        residuals = [self._residuals(samples.variant_at(layout, values)) for values in self.settings]
+        residuals = [self._residuals(variant_at(layout, values)) for values in self.settings]
         same = all(r == residuals[0] for r in residuals)
         yield "residuals", constant(residuals[0] if same else residuals)
         extern = len(spec.tensors) if spec.extern is not None and spec.extern.backward else 0

@@ -93,6 +93,19 @@ def test_a_determinant_has_its_gradient_at_singular_matrices(matrix: list[list[f
     torch.testing.assert_close(pushed, right.sum(), rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.parametrize("value", [torch.nan, torch.inf])
+def test_derivatives_of_a_determinant_that_is_no_number_are_none_and_no_error(value: float) -> None:
+    """One matrix of a batch may overflow: torch's singular values are an error for all of them."""
+    op = compiled_text("{op: f, tensors: {x: {shape: [b, n, n]}}, outputs: {y: det(x)}}")
+    x = torch.eye(3, dtype=torch.float64).repeat(2, 1, 1)
+    x[0, 1, 2] = value
+    x.requires_grad_()
+    (slope,) = torch.autograd.grad(op.function(x).sum(), x, create_graph=True)
+    (second,) = torch.autograd.grad(slope.sum(), x, create_graph=True)
+    (third,) = torch.autograd.grad(second.sum(), x)
+    assert all(t[0].isnan().all() and t[1].isfinite().all() for t in (second.detach(), third))
+
+
 @pytest.mark.parametrize("rank", [0, 1, 2, 3])
 def test_derivatives_of_a_determinant_of_any_rank_are_those_of_its_polynomial(rank: int) -> None:
     """Of products no pivot is exactly zero: what is as small as an error of rounding must cancel."""

@@ -14,7 +14,8 @@ from symgrad.ir.expr import make, num
 from symgrad.parse import parse_formulas
 from symgrad.spec import parse_spec
 from symgrad.targets.torch.layout import Layout
-from symgrad.targets.torch.samples import large_shapes, settings, shapes
+from symgrad.targets.torch.samples import large_shapes, shapes
+from symgrad.targets.torch.settings import settings
 from symgrad.targets.torch.special import special
 
 FITTING = {

@@ -1204,13 +1204,15 @@ class _CofactorBend(Function):
 def _singular(x: Tensor) -> tuple[Tensor, ...]:
     """Return the factors of a singular value decomposition, the determinant and 1 over the singular values.
 
-    These are kept from 0 by an error of rounding.
+    These are kept from 0 by an error of rounding. A matrix that is not finite, of which torch raises an error, has a
+    determinant that is no number.
     """
-    left, sizes, right = torch.linalg.svd(x)
+    finite = x.isfinite().all(-1).all(-1)[..., None, None]
+    left, sizes, right = torch.linalg.svd(torch.where(finite, x, 0))
     largest = sizes[..., :1]
     sizes = torch.maximum(sizes, torch.finfo(x.dtype).eps * torch.where(largest == 0, 1, largest))
     sign = (torch.linalg.det(left) * torch.linalg.det(right)).sign()
-    return left, right, (sign * sizes.prod(-1))[..., None, None], 1 / sizes
+    return left, right, torch.where(finite, (sign * sizes.prod(-1))[..., None, None], torch.nan), 1 / sizes
 
 
 def _third_of_det(x: Tensor, direction: Tensor, other: Tensor) -> Tensor:
