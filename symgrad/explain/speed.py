@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from symgrad.accuracy.cost import is_product
 from symgrad.compiler.operation import Operation, Variant
 from symgrad.differentiate.modes import vjp
 from symgrad.differentiate.symbols import cotangent
 from symgrad.ir.traversal import topological
+from symgrad.plan.composite import backward_cost
 from symgrad.plan.saving import remaining_cost
 
 __all__ = ["slow"]
 
 _SLOW = 1.3  # times the composite's backward
 _WIDE = 2  # times what a pass in float32 takes
+_UNSEEN = 2.0  # passes that nobody sees beside a product
 
 
 def slow(operation: Operation, *, fuses: bool = True) -> Iterator[str]:
@@ -25,27 +28,36 @@ def slow(operation: Operation, *, fuses: bool = True) -> Iterator[str]:
     if spec.options.fused or spec.options.packed:
         return
     for path, variant in operation.variants():
-        own, composite = variant.plan.cost, _composite_cost(operation, variant)
-        own *= _WIDE if variant.wide_slopes else 1
+        own, composite = _costs(operation, variant)
+        more = own - composite
         if variant.overrides or not composite or own <= _SLOW * composite:
             continue
+        multiplies = any(map(is_product, topological(*variant.formulas.values())))
+        if multiplies and more <= _UNSEEN:
+            continue
         which = f"backward [{', '.join(path)}]" if path else "backward"
-        told = f"{own:.1f} passes over memory where the composite's takes {composite:.1f}"
-        yield f"{which} is estimated at {told}: {_why(variant, spec.options.save, own - composite, fuses)}"
+        beside = " beside the products" if multiplies else ""
+        told = f"{own:.1f} passes over memory{beside} where the composite's takes {composite:.1f}"
+        yield f"{which} is estimated at {told}: {_why(variant, spec.options.save, more, fuses)}"
 
 
-def _composite_cost(operation: Operation, variant: Variant) -> float:
-    """What the gradients of the formulas as written cost with all of forward at hand, in the measure of our own.
+def _costs(operation: Operation, variant: Variant) -> tuple[float, float]:
+    """What our backward and the composite's cost beside what both do alike, unless ours repeats a product.
 
-    The planner's figure for the composite is a lower bound of it.
+    The composite's is what the gradients of the formulas as written cost with all of forward at hand, in the measure of
+    our own; the planner's figure is a lower bound of it.
     """
-    program = operation.program
+    program, repeats = operation.program, variant.plan.repeated > 0
     formulas = [variant.formulas[o.name] for o in program.spec.outputs if o.grad]
     seeds = {variant.formulas[o.name]: cotangent(o.name) for o in program.spec.outputs if o.grad}
     symbols = [program.symbols[t.name] for t in program.spec.tensors if t.grad and t.dtype == "float"]
-    gradients = list(vjp(seeds, symbols).values())
     at_hand = frozenset(n for n in topological(*formulas) if n.args)
-    return max(variant.plan.composite_cost, remaining_cost(gradients, at_hand))
+    saved = frozenset(s.value for s in variant.plan.saved)
+    gradients = list(variant.gradients.values())
+    own = remaining_cost(gradients, saved, everything=repeats)
+    written = remaining_cost(list(vjp(seeds, symbols).values()), at_hand, everything=repeats)
+    composite = max(backward_cost(formulas, program.fixed, products=repeats), written)
+    return own * (_WIDE if variant.wide_slopes else 1), composite
 
 
 def _why(variant: Variant, save: str, more: float, fuses: bool) -> str:

@@ -93,7 +93,9 @@ def _varying(order: Iterable[Expr], fixed: frozenset[Expr]) -> frozenset[Expr]:
 def _has_gradient(node: Expr) -> bool:
     """Whether any derivative passes through an operation: none does through one that detaches."""
     row = TENSOR_OPS.get(node.op)
-    return row is None or not row.view or row.vjp is None or any(v is not None for v in row.vjp(node, node))
+    if row is None or not row.differentiable:
+        return row is None
+    return not row.view or row.vjp is None or any(v is not None for v in row.vjp(node, node))
 
 
 def _kept_by(node: Expr, varying: frozenset[Expr]) -> tuple[Expr, ...]:
@@ -125,8 +127,11 @@ def _kept_by(node: Expr, varying: frozenset[Expr]) -> tuple[Expr, ...]:
     return (*(node.args if "x" in row.saves else ()), *((node,) if "y" in row.saves else ()))
 
 
-def backward_cost(formulas: Iterable[Expr], fixed: frozenset[Expr] = frozenset()) -> float:
-    """The cost of the composite's backward: an operation for each varying operand, and sums where values fork."""
+def backward_cost(formulas: Iterable[Expr], fixed: frozenset[Expr] = frozenset(), *, products: bool = True) -> float:
+    """The cost of the composite's backward: an operation for each varying operand, and sums where values fork.
+
+    Without `products` only what is beside these counts.
+    """
     order = topological(*machine(_with_activations(formulas)))
     varying = _varying(order, fixed)
     passes, uses = list[float](), dict.fromkeys(varying, 0)
@@ -136,7 +141,10 @@ def backward_cost(formulas: Iterable[Expr], fixed: frozenset[Expr] = frozenset()
             if node in varying and argument in varying:
                 uses[argument] += 1
                 share = max(sizes.share(node), sizes.share(argument))
-                passes.append(TENSOR_OPS[node.op].cost if _multiplies(node) else share * _passes(node))
+                if not _multiplies(node):
+                    passes.append(share * _passes(node))
+                elif products:
+                    passes.append(TENSOR_OPS[node.op].cost)
     return total([*passes, *(count - 1 for count in uses.values() if count > 1)])
 
 

@@ -401,13 +401,23 @@ def readable(kept: frozenset[Expr], values: Sequence[Expr]) -> bool:
     return all(n in kept for n in read_by(values, kept) if n.op == "sym" and _carries_data(n))
 
 
-def remaining_cost(gradients: Sequence[Expr], saved: frozenset[Expr], sizes: Sizes | None = None) -> float:
-    """What computing the gradients costs in eager operations when `saved` values are at hand, in passes."""
+def remaining_cost(
+    gradients: Sequence[Expr], saved: frozenset[Expr], sizes: Sizes | None = None, *, everything: bool = True
+) -> float:
+    """What computing the gradients costs in eager operations when `saved` values are at hand, in passes.
+
+    Without `everything` what autograd does alike does not count: products, and sums over what was broadcast.
+    """
     lowered = machine([*gradients, *saved])
     at_hand = frozenset(lowered[len(gradients) :])
     roots = fuse(lowered[: len(gradients)], at_hand)
     sizes, read = sizes or Sizes.of(gradients), read_by(roots, at_hand)
-    return total(scaled_cost(n, sizes) for n in topological(*roots, leaves=at_hand) if n in read and n not in at_hand)
+    spent = (n for n in topological(*roots, leaves=at_hand) if n in read and n not in at_hand)
+    return total(scaled_cost(n, sizes) for n in spent if everything or not (is_product(n) or _is_view(n)))
+
+
+def _is_view(node: Expr) -> bool:
+    return node.op in TENSOR_OPS and TENSOR_OPS[node.op].view
 
 
 def _repeated_cost(gradients: Sequence[Expr], base: frozenset[Expr], extras: frozenset[Expr], sizes: Sizes) -> float:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from symgrad.ir.expr import HALF, ONE, PI, ZERO, Expr, sqrt
+from symgrad.ir.expr import HALF, ONE, OO, PI, ZERO, Expr, sqrt
 from symgrad.ir.truth import compare, logical, where
 from symgrad.rules.rule import Rule
 from symgrad.rules.words import (
     POSITIVE,
     a,
+    at_least_one,
     b,
     c,
     exp,
@@ -237,6 +238,14 @@ ALTERNATIVE_RULES = (
         "the square overflows",
         negative(n, b),
         POSITIVE,
+    ),
+    Rule(  # acosh is steep at 1, next to which its argument is held
+        "clamp-outside",
+        f("acosh", f("clamp", a, b, OO)),
+        f("clamp", f("acosh", f("clamp", a, 1, OO)), f("acosh", b), OO),
+        "a rounded bound is far off",
+        at_least_one(b),
+        (1.0, 4.0),
     ),
     Rule("saturating", a / (b + a), 1 / (1 + b / a), "a overflows", domain=POSITIVE),
     Rule("saturating-one", a / (1 + a), 1 / (1 + 1 / a), "a overflows", domain=POSITIVE),

@@ -62,6 +62,16 @@ def positive(name: Expr) -> Callable[[Mapping[Expr, Expr]], bool]:
     return holds
 
 
+def at_least_one(name: Expr) -> Callable[[Mapping[Expr, Expr]], bool]:
+    """The condition that a wildcard stands for such a number."""
+
+    def holds(bindings: Mapping[Expr, Expr]) -> bool:
+        number = bindings[name].number
+        return number is not None and number >= 1
+
+    return holds
+
+
 def negative(exponent: Expr, *scalars: Expr) -> Callable[[Mapping[Expr, Expr]], bool]:
     """The exponent is a negative integer, and each of the scalars may be positive."""
 
