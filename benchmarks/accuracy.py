@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -38,12 +39,12 @@ GOOD = 4.0  # ulp
 SMALLEST = math.ldexp(1.0, FLOAT32.min_exponent - 1)
 DTYPES = {"float": torch.float32, "int": torch.int64, "bool": torch.bool}
 
-# Formulas as people write them, of which no rule alone makes an accurate form.
+# Formulas as people write them, where `s` is positive: expanded squares, sums that cancel, numbers first.
 WRITTEN = {
     "mean_of_squares": "(a**2 + b**2) / 2 - (a + b)**2 / 4",
     "expanded_cube": "3*a*b**2 + a**3 - 3*a**2*b - b**3",
     "expanded_huber": "where(abs(a - b) < 1, (a**2 - 2*a*b + b**2) / 2, abs(a - b) - 1/2)",
-    "expanded_gaussian": "-(x**2 - 2*x*m + m**2) / (2*exp(2*s)) - s - log(2*pi) / 2",
+    "expanded_gaussian": "-(x**2 - 2*x*m + m**2) / (2*s**2) - log(s) - log(2*pi) / 2",
     "log_of_exponentials": "log(exp(x)/2 + exp(-x)/2)",
     "one_less_square_of_cos": "1 - cos(x)**2",
     "sine_of_difference": "sin(a)*cos(b) - cos(a)*sin(b)",
@@ -129,10 +130,16 @@ def main() -> None:
 
         operations = chain(operations, (density() for _, density in sympy_corpus.densities()))
     if arguments.written:
-        operations = chain(operations, (symgrad.op(name, y=text) for name, text in WRITTEN.items()))
+        operations = chain(operations, map(as_written, WRITTEN))
     rows = [row for operation in operations if (row := measured(operation)) is not None]
     good = sum(max(own) <= GOOD for own, _ in rows)
     print(f"within {GOOD:g} ulp: {good} of {len(rows)} generated, {sum(max(c) <= GOOD for _, c in rows)} composites")
+
+
+def as_written(name: str) -> symgrad.Operation:
+    """An operation of `WRITTEN`."""
+    names = dict.fromkeys(re.findall(r"\b[a-z]\b", WRITTEN[name]))
+    return symgrad.op(name, y=WRITTEN[name], tensors={n: {"domain": "(0, oo)"} if n == "s" else None for n in names})
 
 
 def measured(operation: symgrad.Operation) -> tuple[list[float], list[float]] | None:

@@ -151,6 +151,8 @@ ALTERNATIVE_RULES = (
         POSITIVE,
     ),
     Rule("acosh-near-one", f("acosh", 1 + a), 2 * f("asinh", sqrt(a / 2)), "1 + a loses a", domain=POSITIVE),
+    Rule("acoth-near-one", f("atanh", 1 / (1 + a)), log1p(2 / a) / 2, "1 + a loses a", domain=POSITIVE),
+    Rule("asec-near-one", f("acos", 1 / (1 + a)), f("atan", sqrt(a * (2 + a))), "1 + a loses a", domain=POSITIVE),
     Rule(
         "logaddexp-difference",
         f("logaddexp", a, b) - f("logaddexp", a, c),

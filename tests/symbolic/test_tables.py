@@ -27,6 +27,7 @@ UNPROVEN = {
     "acosh-near-one": "logarithms of sums of roots are equal by a square that the field does not see",
     "atan-difference": "an addition theorem of an inverse function, which holds on some intervals",
     "atan-difference-negated": "as the rule that it negates",
+    "asec-near-one": "an arc cosine is not related to the arc tangent of a root",
     "acos-near-one": "an arc cosine is not related to the arcsine of a root",
     "erfinv-erf": "the inverse of an integral, of which the field knows the slope alone",
     "ndtri-ndtr": "as erfinv-erf",
