@@ -129,6 +129,11 @@ def test_a_value_of_integers_alone_makes_a_regime_and_no_kink() -> None:
     assert certificate(operation).proven
 
 
+def test_a_test_shape_that_is_too_large_is_tried_without_its_dimensions_of_two() -> None:
+    operation = compile_operation(parse_formulas(load_spec(SPECS / "field/nightly/temporal_shift.yaml")))
+    assert certificate(operation).proven
+
+
 def test_a_wrong_transpose_of_an_override_is_refuted() -> None:
     operation = compiled("x * 2", more="gradients: {x: 3 * grad_y}\n")
     ((_, variant),) = operation.variants()
