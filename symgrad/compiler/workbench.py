@@ -253,7 +253,7 @@ class Workbench(Judges):
         That is also what is `kept`, where it is not there; not what that is made of or is read by.
         """
         floats = frozenset(k for k in kept if k.args and not k.is_boolean)
-        apart = frozenset(topological(*floats))
+        apart = frozenset(topological(*(k for k in kept if k.args)))
         found: dict[Expr, Expr] = {}
         for node in topological(*derivatives):
             if node in self._forward and node not in apart and floats.isdisjoint(topological(node)):

@@ -239,6 +239,15 @@ def test_what_backward_computes_again_is_harmless_where_a_branch_is_dead() -> No
     torch.testing.assert_close(second(op.function, torch.float32), true, rtol=1e-5, atol=1e-6)
 
 
+def test_what_a_kept_mask_is_made_of_is_not_guarded_for_backward_reads_the_mask() -> None:
+    text = "{op: f, tensors: {x: {shape: [B, N]}, w: {shape: [B, N]}, i: {shape: [B], dtype: int}}, outputs: {y: '%s'}}"
+    op = compiled_text(text % "segment_max(celu(w) + x, i, 3)")
+    x, w = (torch.randn(6, 4, generator=torch.Generator().manual_seed(k)).double() for k in range(2))
+    i = torch.arange(6) % 3
+    found = [torch.func.grad(lambda t, f=f: f(x, t, i).square().sum())(w) for f in (op.function, op.composite)]
+    torch.testing.assert_close(*found)
+
+
 def test_passes_read_what_forward_computes_though_backward_guards_it() -> None:
     text = "{op: f, tensors: {x: {shape: [B, N]}}, outputs: {y: 'x * logsumexp(1 - celu(x), dim=-1, keepdim=True)'}}"
     ((_, found),) = compile_operation(parse_formulas(parse_spec(text))).variants()

@@ -58,6 +58,9 @@ FINDS = {
     "nothing times the logarithm of nothing": Drawn(next(_SEEDS), "pointwise", "xlogy(x, w) - xlog1py(x, w)"),
     "shares of a sum that was rounded": Drawn(next(_SEEDS), "rows", "logcumsumexp(sinh(square(w)), dim=-1)"),
     "a row of one number where no tensor is there": Drawn(next(_SEEDS), "rows", "softmax(x - x, dim=1) * (w - v)"),
+    "what is left of a division by 0 where it is not read": Drawn(
+        8001, "pointwise", "where(w <= 1, remainder(w, x) / v + fmod(w, x), x)"
+    ),
     "a series where it is not read": Drawn(next(_SEEDS), "pointwise", "sinc(100 * x)"),
 }
 _DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16)

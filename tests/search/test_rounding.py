@@ -62,6 +62,13 @@ def test_noise_is_what_the_last_digits_of_cancelling_terms_leave() -> None:
     assert float(cancelling["slope"].max()) < 1e-20  # autograd's operations are moved, and nothing cancels in them
 
 
+def test_a_step_is_found_on_which_side_of_it_a_result_may_lie() -> None:
+    """Of 500 sums that are whole numbers, each is moved below at least once."""
+    x = torch.full((500,), 0.5)
+    moved = noise(lambda: {"y": torch.floor(x + x)}, {"y": torch.floor(x + x)})["y"]
+    assert (moved == 1).all()
+
+
 def test_a_result_that_is_no_number_has_no_noise() -> None:
     x = torch.tensor([-1.0, 4.0])
     moved = noise(lambda: {"y": torch.sqrt(x)}, {"y": torch.sqrt(x)})["y"]

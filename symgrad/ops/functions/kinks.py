@@ -135,6 +135,7 @@ ROWS = (
         tensor_args=True,  # torch has no derivative of a number's remainder
         cost=2.0,
         saves="d",
+        safe=Fraction(1),
         sympy="Mod",
         in_half=False,
     ),
@@ -148,6 +149,7 @@ ROWS = (
         tensor_args=True,
         cost=2.0,
         saves="d",
+        safe=Fraction(1),
         opened=lambda a, b: a - b * make("sign", a / b) * make("floor", make("abs", a / b)),
         in_half=False,
     ),

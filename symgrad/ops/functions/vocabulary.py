@@ -106,8 +106,12 @@ def _beta(a: Expr, b: Expr) -> Expr:
 
 
 def _sign_of_gamma(x: Expr) -> Expr:
-    below = make("floor", x)
-    return where(compare("gt", x, ZERO), ONE, 1 - 2 * (below - 2 * make("floor", HALF * below)))  # of odd ones negative
+    return where(compare("gt", x, ZERO), ONE, 1 - 2 * _is_odd(make("floor", x)))
+
+
+def _is_odd(whole: Expr) -> Expr:
+    """1 for odd whole numbers, and 0 for even ones."""
+    return whole - 2 * make("floor", HALF * whole)
 
 
 def _factorial(n: Expr) -> Expr:
@@ -115,7 +119,10 @@ def _factorial(n: Expr) -> Expr:
 
 
 def _binomial(n: Expr, k: Expr) -> Expr:
-    """(n + 1) * B(n - k + 1, k + 1) inverted; for k that is a number, the polynomial in n."""
+    """(n + 1) * B(n - k + 1, k + 1) inverted, and B(n + 1, k - n) * sin(pi*(k - n)) / pi where k is beyond n.
+
+    For k that is a number, it is the polynomial in n.
+    """
     top, number = _whole(n), _whole(k)
     if number is not None and number < 0:
         return ZERO
@@ -123,12 +130,24 @@ def _binomial(n: Expr, k: Expr) -> Expr:
         return ex.num(comb(top, number))
     if number is not None and number <= 20:
         return ex.mul(*(n - i for i in range(number)), Fraction(1, factorial(number)))
-    terms = n + 1, n - k + 1, k + 1
-    inside = truth.logical("and", *(compare("gt", x, ZERO) for x in terms[1:]))
+    whole, left, right = n + 1, n - k + 1, k + 1
+    inside = truth.logical("and", compare("gt", left, ZERO), compare("gt", right, ZERO))
+    beyond = truth.logical("and", compare("gt", whole, ZERO), compare("le", left, ZERO))
+    either = truth.logical("or", inside, beyond)
     # What is not read is a function of 1, so that no branch has a slope that is no number.
-    whole, left, right = (where(inside, x, ONE) for x in terms)
-    of_whole, of_left, of_right = (gamma(where(inside, ONE, x)) for x in terms)
-    return where(inside, 1 / (whole * make("exp", log_beta(left, right))), of_whole / (of_left * of_right))
+    first = where(inside, left, where(beyond, whole, ONE))
+    second = where(inside, right, where(beyond, k - n, ONE))
+    logarithm = log_beta(first, second)
+    of_whole, of_left, of_right = (gamma(where(either, ONE, x)) for x in (whole, left, right))
+    reflected = _sin_pi(where(beyond, k - n, ONE)) / PI * make("exp", logarithm)
+    other = where(beyond, reflected, of_whole / (of_left * of_right))
+    return where(inside, 1 / (where(inside, whole, ONE) * make("exp", logarithm)), other)
+
+
+def _sin_pi(x: Expr) -> Expr:
+    """sin(pi*x), 0 at whole numbers."""
+    nearest = make("round", x)
+    return (1 - 2 * _is_odd(nearest)) * make("sin", PI * (x - nearest))
 
 
 def _lowergamma(a: Expr, x: Expr) -> Expr:

@@ -291,6 +291,20 @@ def test_derivatives_of_gamma_functions_are_numbers_wherever_a_branch_that_is_no
         assert second.isfinite().all()
 
 
+def test_a_binomial_coefficient_beyond_n_is_right_where_gamma_functions_overflow() -> None:
+    """By reflection: gamma functions of 200 are infinite, and the coefficient is 0 where k - n is a whole number."""
+    op = compiled_text("{op: f, tensors: {n: , k: }, outputs: {z: 'binomial(n, k)'}, options: {kernels: none}}")
+    points = [(0.5, 200.25), (0.5, 100.5), (10.0, 1000.3), (2.0, 4.0), (-0.5, 2.5), (60.5, 3.25), (0.83, 3.3)]
+    n, k = (torch.tensor(own, dtype=torch.float64, requires_grad=True) for own in zip(*points, strict=True))
+    z = op.function(n, k)
+    slopes = torch.autograd.grad(z.sum(), (n, k), create_graph=True)
+    assert all(s.isfinite().all() for s in torch.autograd.grad(sum(s.sum() for s in slopes), (n, k)))
+    with mp.workdps(40):
+        for order, found in (((0, 0), z), ((1, 0), slopes[0]), ((0, 1), slopes[1])):
+            true = [float(mp.diff(mp.binomial, p, order)) for p in points]
+            assert found.tolist() == pytest.approx(true, rel=1e-12, abs=1e-40)
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_digamma_keeps_its_digits_beside_its_root(dtype: torch.dtype) -> None:
     """But for what an ulp of the argument changes; torch's own has none there."""
