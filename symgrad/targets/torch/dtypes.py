@@ -116,6 +116,14 @@ def floated_in(root: Expr) -> frozenset[Expr]:
     return frozenset(s for n in nodes for s in n.tensors if s["kind"] == "int_tensor")
 
 
+def newly_floated(forms: Iterable[Expr], formulas: Iterable[Expr]) -> frozenset[Expr]:
+    """The tensors of whole numbers of which forms make floats alone where the formulas do so beside floats only.
+
+    `x * (n + 1 / n)` divides in the default dtype, and `x * n + x / n` in that of x.
+    """
+    return frozenset[Expr]().union(*map(floated_in, forms)).difference(*map(floated_in, formulas))
+
+
 @kept
 def floated_groups(root: Expr) -> tuple[frozenset[Expr], ...]:
     """Tensors declared as floats of which a function makes floats where integers are given for all of them.
@@ -154,7 +162,7 @@ def _makes_floats(node: Expr) -> bool:
 
 
 def _has_float(node: Expr) -> bool:
-    return any(s["kind"] == "tensor" for s in node.tensors)
+    return any(s["kind"] == "tensor" or s.is_differential for s in node.tensors)
 
 
 def _is_divisor(factor: Expr) -> bool:

@@ -73,7 +73,9 @@ class Backward(Common):
         certain = len(wanted) == len(layout.differentiable)
         program += statements(targets, scope, layout.printing_derivatives, fused=True, certain=certain)
         program.append(self._return(variant))
-        return _direct(self._widened(unpacked, names, tuple(program)))
+        forms = [*(s.value for s in kept), *(g for t in wanted for g in variant.gradients_of(t))]
+        whole = self._as_floats(forms, variant, scope, cotangents, wide=layout.wide_slopes)
+        return _direct(self._widened(unpacked, names, (*whole, *program)))
 
     def _needed_anyway(self, scope: Scope, kept: Sequence[Saved], variant: Variant) -> Program:
         """What all gradients read and intermediates are computed from: it stands once, before these."""

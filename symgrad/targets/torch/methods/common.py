@@ -20,6 +20,7 @@ from symgrad.lower.schedule import Scope
 from symgrad.ops.tensors import data_arguments, is_index
 from symgrad.ops.tensors.shapes import shape_sources
 from symgrad.plan.saving import Saved, read_by
+from symgrad.targets.torch.dtypes import newly_floated
 from symgrad.targets.torch.layout import Layout
 from symgrad.targets.torch.printer import Printer
 
@@ -194,6 +195,14 @@ class Common:
                 if at_once:
                     return only_read(at_once, body)
         return only_read(unpacked, (*self._widening_of(names, names), *body))
+
+    def _as_floats(
+        self, forms: Iterable[Expr], variant: Variant, scope: Scope, beside: Sequence[str], *, wide: bool
+    ) -> Program:
+        """The whole numbers of which forms make floats alone, as floats of the dtype of those `beside` them."""
+        found = frozenset() if wide else newly_floated(forms, variant.formulas.values())
+        names = sorted(known_name(scope, s) for s in found - self.layout.places.keys() if s in scope.known)
+        return tuple(Assign(name, code("rt.as_float({0})", [name, *beside])) for name in names if beside)
 
     def _widening_of(self, names: Sequence[str], values: Sequence[Code | str]) -> Program:
         layout = self.layout

@@ -64,7 +64,8 @@ class Jvp(Common):
 
         target = Target(name, value, (), result)
         program = statements([target], scope, layout.printing_derivatives, fused=True)
-        return self._widened(unpacked, names, (*self._refusals(variant), *program))
+        whole = self._as_floats([value], variant, scope, [name], wide=layout.wide_slopes)
+        return self._widened(unpacked, names, (*self._refusals(variant), *whole, *program))
 
     def _refusals(self, variant: Variant) -> Program:
         """Forward mode has no meaning for a gradient rule that is not linear in the cotangent."""
@@ -109,7 +110,9 @@ class Jvp(Common):
         targets.sort(key=itemgetter(0))
         certain = len({place for place, _ in targets}) == len(layout.differentiable)
         sums = statements([t for _, t in targets], scope, layout.printing_derivatives, fused=True, certain=certain)
-        return self._widened(unpacked, names, (*refusals, *start, *sums, self._once(self._results(results))))
+        tangents = [f"tangent_{t}" for t in layout.differentiable]
+        whole = self._as_floats(variant.tangents.values(), variant, scope, tangents, wide=layout.wide_slopes)
+        return self._widened(unpacked, names, (*refusals, *whole, *start, *sums, self._once(self._results(results))))
 
     def _tangent_terms(self, output: str, variant: Variant) -> list[tuple[str, Expr]]:
         terms = []
