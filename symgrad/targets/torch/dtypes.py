@@ -117,11 +117,21 @@ def floated_in(root: Expr) -> frozenset[Expr]:
 
 
 def newly_floated(forms: Iterable[Expr], formulas: Iterable[Expr]) -> frozenset[Expr]:
-    """The tensors of whole numbers of which forms make floats alone where the formulas do so beside floats only.
+    """The tensors and places of whole numbers of which forms make floats alone where the formulas do so beside floats
+    only.
 
-    `x * (n + 1 / n)` divides in the default dtype, and `x * n + x / n` in that of x.
+    `x * (n + 1 / n)` divides in the default dtype, and `x * n + x / n` in that of x. What is an index stays whole.
     """
-    return frozenset[Expr]().union(*map(floated_in, forms)).difference(*map(floated_in, formulas))
+    forms, formulas = tuple(forms), tuple(formulas)
+    order = topological(*forms, *formulas)
+    read = (n.args[k] for n in order if n.op in TENSOR_OPS for k in TENSOR_OPS[n.op].integer if k < len(n.args))
+    indices = frozenset(topological(*read))
+    counted = [n for n in order if (n.op == "arange" or is_index(n)) and n not in indices and not is_number(n)]
+    whole = {n: symbol(f"_{k}", "int_tensor") for k, n in enumerate(counted)}
+    before, after = ([floated_in(substitute(f, whole)) for f in group] for group in (formulas, forms))
+    new = frozenset[Expr]().union(*after).difference(*before)
+    named = {s: n for n, s in whole.items()}
+    return frozenset(named.get(s, s) for s in new)
 
 
 @kept

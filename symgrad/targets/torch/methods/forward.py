@@ -70,7 +70,7 @@ class Forward(Common):
         own = [Target(local, s.value) for local, s in zip(kept, layout.kept(variant), strict=True) if s in residuals]
         forms = [*variant.outputs.values(), *(s.value for s in layout.kept(variant))]
         floats = [layout.arguments[t.name] for t in layout.spec.tensors if t.dtype == "float" and t.default is None]
-        whole = self._as_floats(forms, variant, scope, floats, wide=layout.wide_values)
+        whole = self._as_floats(forms, variant, scope, floats, layout.printing, wide=layout.wide_values)
         program = (*widened.program, *whole, *statements([*own, *targets], scope, layout.printing))
         if single:
             return program
