@@ -116,6 +116,24 @@ def floated_in(root: Expr) -> frozenset[Expr]:
     return frozenset(s for n in nodes for s in n.tensors if s["kind"] == "int_tensor")
 
 
+def newly_floated(forms: Iterable[Expr], formulas: Iterable[Expr]) -> frozenset[Expr]:
+    """The tensors and places of whole numbers of which forms make floats alone where the formulas do so beside floats
+    only.
+
+    `x * (n + 1 / n)` divides in the default dtype, and `x * n + x / n` in that of x. What is an index stays whole.
+    """
+    forms, formulas = tuple(forms), tuple(formulas)
+    order = topological(*forms, *formulas)
+    read = (n.args[k] for n in order if n.op in TENSOR_OPS for k in TENSOR_OPS[n.op].integer if k < len(n.args))
+    indices = frozenset(topological(*read))
+    counted = [n for n in order if (n.op == "arange" or is_index(n)) and n not in indices and not is_number(n)]
+    whole = {n: symbol(f"_{k}", "int_tensor") for k, n in enumerate(counted)}
+    before, after = ([floated_in(substitute(f, whole)) for f in group] for group in (formulas, forms))
+    new = frozenset[Expr]().union(*after).difference(*before)
+    named = {s: n for n, s in whole.items()}
+    return frozenset(named.get(s, s) for s in new)
+
+
 @kept
 def floated_groups(root: Expr) -> tuple[frozenset[Expr], ...]:
     """Tensors declared as floats of which a function makes floats where integers are given for all of them.
@@ -154,7 +172,7 @@ def _makes_floats(node: Expr) -> bool:
 
 
 def _has_float(node: Expr) -> bool:
-    return any(s["kind"] == "tensor" for s in node.tensors)
+    return any(s["kind"] == "tensor" or s.is_differential for s in node.tensors)
 
 
 def _is_divisor(factor: Expr) -> bool:

@@ -254,3 +254,60 @@ def test_functions_of_places_have_their_part_in_the_dtype(formula: str) -> None:
     for dtype in (torch.float16, torch.float64):
         x = torch.ones(3, 2, dtype=dtype)
         assert item.function(x).dtype == item.composite(x).dtype
+
+
+@pytest.mark.parametrize(
+    "formula", ["where(m, x * n, x / (1 + n**2))", "x * n + x / n", "where(m, x * n, 2 * x / n)", "sin(x * n + x / n)"]
+)
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+def test_what_is_divided_by_whole_numbers_beside_a_float_keeps_its_digits_in_another_form(
+    formula: str, dtype: torch.dtype
+) -> None:
+    """`x * (n + 1 / n)` divides whole numbers alone, in float32: float64 had half of its digits, in silence."""
+    own = compiled_text(
+        "op: f\ntensors: {x: , n: {dtype: int, domain: '[1, 9]'}, m: {dtype: bool}}\n"
+        f"outputs: {{y: '{formula} + where(m, 0, 0) * x'}}"
+    ).function
+    n, m = torch.tensor([1, 2, 3, 7]), torch.tensor([True, False, False, True])
+    names = {"n": n, "m": m, "where": torch.where, "sin": torch.sin}
+    for shape in ((4,), ()):
+        x = torch.linspace(0.3, 1.7, 4, dtype=dtype)[: math.prod(shape)].reshape(shape).requires_grad_()
+        wanted = eval(formula, {**names, "x": x})
+        y = own(x, n, m)
+        assert y.dtype == wanted.dtype
+        got, want = (torch.autograd.grad(v.sum(), x, create_graph=True)[0] for v in (y, wanted))
+        tangents = [
+            torch.func.jvp(f, (x.detach(),), (torch.ones_like(x),))[1]
+            for f in (lambda z: own(z, n, m), lambda z: eval(formula, {**names, "x": z}))
+        ]
+        limit = {torch.float64: 1e-13, torch.float32: 1e-5, torch.bfloat16: 3e-2}[dtype]
+        for a, b in ((y, wanted), (got, want), tangents):
+            assert a.dtype == b.dtype
+            torch.testing.assert_close(a, b, rtol=limit, atol=limit)
+
+
+@pytest.mark.parametrize(
+    "formula",
+    [
+        "x * arange(T) + x / (arange(T) + 1)",
+        "x * argmax(x, dim=1, keepdim=True) + x / (1 + argmax(x, dim=1, keepdim=True))",
+    ],
+)
+def test_what_is_divided_by_places_beside_a_double_keeps_its_digits_in_another_form(formula: str) -> None:
+    own = compiled_text(f"op: f\ntensors: {{x: {{shape: [N, T]}}}}\noutputs: {{y: '{formula}'}}").function
+    x = torch.linspace(-1, 1.4, 6, dtype=torch.float64).reshape(2, 3).requires_grad_()
+    names = {"T": 3, "arange": torch.arange, "argmax": torch.argmax}
+    wanted = eval(formula, {**names, "x": x})
+    torch.testing.assert_close(own(x), wanted, rtol=1e-14, atol=1e-15)
+    got, want = (torch.autograd.grad(v.sum(), x)[0] for v in (own(x), wanted))
+    torch.testing.assert_close(got, want, rtol=1e-14, atol=1e-15)
+    ones = (torch.ones_like(x),)
+    tangents = [torch.func.jvp(f, (x.detach(),), ones)[1] for f in (own, lambda z: eval(formula, {**names, "x": z}))]
+    torch.testing.assert_close(*tangents, rtol=1e-14, atol=1e-15)
+
+
+def test_a_place_that_is_an_index_too_stays_whole() -> None:
+    text = "op: f\ntensors: {x: {shape: [N, T]}}\nlet: {k: 'argmax(x, dim=1, keepdim=True)'}\n"
+    own = compiled_text(text + "outputs: {y: 'gather(x, 1, k) * k + gather(x, 1, k) / (k + 1)'}").function
+    x = torch.tensor([[0.1, 0.7, 0.3]], dtype=torch.float64)
+    torch.testing.assert_close(own(x), torch.tensor([[0.7 + 0.35]], dtype=torch.float64), rtol=1e-6, atol=0)

@@ -59,6 +59,8 @@ class Backward(Common):
                 scope.partly[saved.value] = frozenset(map(needs, needed))
         floats = [known_name(scope, s.value) for s in kept if not s.value.is_boolean]
         names = [*dict.fromkeys([*self._float_names(variant, scope), *floats, *cotangents])]
+        forms = [*(s.value for s in kept), *(g for t in self._wanted_tensors(variant) for g in variant.gradients_of(t))]
+        whole = self._as_floats(forms, variant, scope, cotangents, layout.printing_derivatives, wide=layout.wide_slopes)
         program = [*self._needed_anyway(scope, kept, variant)]
         program += self._recomputed(scope, kept, variant)
         program += self._materialised(variant)
@@ -73,7 +75,7 @@ class Backward(Common):
         certain = len(wanted) == len(layout.differentiable)
         program += statements(targets, scope, layout.printing_derivatives, fused=True, certain=certain)
         program.append(self._return(variant))
-        return _direct(self._widened(unpacked, names, tuple(program)))
+        return _direct(self._widened(unpacked, names, (*whole, *program)))
 
     def _needed_anyway(self, scope: Scope, kept: Sequence[Saved], variant: Variant) -> Program:
         """What all gradients read and intermediates are computed from: it stands once, before these."""

@@ -66,7 +66,10 @@ class Forward(Common):
                 targets.append(Target(local, form))
                 results.append(complete(code("{0}", local)).value)
         own = [Target(local, s.value) for local, s in self._returned(scope, variant)]
-        program = (*widened.program, *statements([*own, *targets], scope, layout.printing))
+        forms = [*variant.outputs.values(), *(s.value for s in layout.kept(variant))]
+        floats = [layout.arguments[t.name] for t in layout.spec.tensors if t.dtype == "float" and t.default is None]
+        whole = self._as_floats(forms, variant, scope, floats, layout.printing, wide=layout.wide_values)
+        program = (*widened.program, *whole, *statements([*own, *targets], scope, layout.printing))
         if single:
             return program
         return (*program, returned([*results, *(t.name for t in own), *[None] * (layout.keeps - len(own))]))

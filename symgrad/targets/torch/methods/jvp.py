@@ -62,9 +62,10 @@ class Jvp(Common):
         def result(value: Code) -> Statement:
             return self._once(self._results([code(own, value)]))
 
+        whole = self._as_floats([value], variant, scope, [name], layout.printing_derivatives, wide=layout.wide_slopes)
         target = Target(name, value, (), result)
         program = statements([target], scope, layout.printing_derivatives, fused=True)
-        return self._widened(unpacked, names, (*self._refusals(variant), *program))
+        return self._widened(unpacked, names, (*self._refusals(variant), *whole, *program))
 
     def _refusals(self, variant: Variant) -> Program:
         """Forward mode has no meaning for a gradient rule that is not linear in the cotangent."""
@@ -106,10 +107,14 @@ class Jvp(Common):
         refusals = self._refusals(variant)
         if not targets:
             return (*refusals, returned(self._results(results)))
+        tangents = [f"tangent_{t}" for t in layout.differentiable]
+        whole = self._as_floats(
+            variant.tangents.values(), variant, scope, tangents, layout.printing_derivatives, wide=layout.wide_slopes
+        )
         targets.sort(key=itemgetter(0))
         certain = len({place for place, _ in targets}) == len(layout.differentiable)
         sums = statements([t for _, t in targets], scope, layout.printing_derivatives, fused=True, certain=certain)
-        return self._widened(unpacked, names, (*refusals, *start, *sums, self._once(self._results(results))))
+        return self._widened(unpacked, names, (*refusals, *whole, *start, *sums, self._once(self._results(results))))
 
     def _tangent_terms(self, output: str, variant: Variant) -> list[tuple[str, Expr]]:
         terms = []

@@ -221,6 +221,12 @@ def floated(*whole: Any) -> Tensor:
     return torch.empty((1,) * max(t.dim() for t in given), dtype=torch.get_default_dtype())
 
 
+def as_float(whole: Tensor, *beside: Tensor | None) -> Tensor:
+    """Return whole numbers as floats of the dtype of the tensors beside them, float32 at least; these may be None."""
+    given = [t for t in beside if t is not None and t.dtype.is_floating_point]
+    return whole.to(torch.promote_types(result_dtype(*given), torch.float32) if given else torch.get_default_dtype())
+
+
 def widen(*values: Any, floats: tuple[tuple[int, ...], ...] = ()) -> Any:
     """Return the tensors in one dtype, float32 at least, and, last, what to round the result to.
 
