@@ -767,12 +767,17 @@ def masked(value: Tensor, mask: Tensor) -> Tensor:
 
 
 def var(x: Tensor, dim: int | tuple[int, ...] | None = None, *, correction: float = 1, keepdim: bool = False) -> Tensor:
-    """Return the variance: on a CPU by operations on whole vectors, which torch's own is not."""
+    """Return the variance: on a CPU by operations on whole vectors, which torch's own is not.
+
+    In half precision squares and their sum would overflow where the variance does not.
+    """
     if not x.is_cpu:
         return x.var(dim, correction=correction, keepdim=keepdim)
+    kind = x.dtype
+    x = x.float() if kind in _HALF else x
     mean = x.mean(dim, keepdim=True)
     centred, count = x - mean, x.numel() // max(mean.numel(), 1)
-    return (centred * centred).sum(dim, keepdim=keepdim) / max(count - correction, 0)
+    return ((centred * centred).sum(dim, keepdim=keepdim) / max(count - correction, 0)).to(kind)
 
 
 def guarded(value: Tensor, mask: Tensor, other: float) -> Tensor:
