@@ -421,39 +421,67 @@ struct Frame {
         for (; row < end; row++, place += rank > 0 ? step[rank - 1] : 0) places[row] = place;
     }
 
-    // As many rows as a register has lanes, place by place, and the other way. The last places of a row are done with
-    // those before them once more. Large, and compiled once for all passes.
+    // As many rows as a register has lanes, place by place, and the other way: so many places at once, a power of two, of
+    // which the last ones may be done once more. Large, and compiled once for all passes.
     [[gnu::noinline]] static void turn(const Storage* __restrict data, const int64_t* __restrict at, int64_t length,
                                        Storage* __restrict places) {
-        for (int64_t from = 0; length >= W && from < length; from += W) {
-            const int64_t first = from + W < length ? from : length - W;
-            V x[W];
-#pragma GCC unroll 16
-            for (int r = 0; r < W; r++) x[r] = load<V>(data + at[r] + first);
-            transpose(x);
-#pragma GCC unroll 16
-            for (int j = 0; j < W; j++) store(places + (first + j) * W, x[j]);
-        }
-        for (int r = 0; length < W && r < W; r++) {
-            for (int64_t j = 0; j < length; j++) places[j * W + r] = data[at[r] + j];
+        for (int64_t from = 0; from < length;) {
+            const int64_t count = at_once(length - from, length), first = from + count < length ? from : length - count;
+            turned<W>(count, data + first, at, places + first * W);
+            from = first + count;
         }
     }
 
     [[gnu::noinline]] static void turn_back(const Storage* __restrict places, int64_t length, Storage* __restrict data,
                                             const int64_t* __restrict to, int64_t rows) {
-        for (int64_t from = 0; length >= W && from < length; from += W) {
-            const int64_t first = from + W < length ? from : length - W;
-            V x[W];
-#pragma GCC unroll 16
-            for (int j = 0; j < W; j++) x[j] = load<V>(places + (first + j) * W);
-            transpose(x);
-#pragma GCC unroll 16
-            for (int r = 0; r < W; r++) {
-                if (r < rows) store(data + to[r] + first, x[r]);
-            }
+        for (int64_t from = 0; from < length;) {
+            const int64_t count = at_once(length - from, length), first = from + count < length ? from : length - count;
+            turned_back<W>(count, places + first * W, data + first, to, rows);
+            from = first + count;
         }
-        for (int64_t r = 0; length < W && r < rows; r++) {
-            for (int64_t j = 0; j < length; j++) data[to[r] + j] = places[j * W + r];
+    }
+
+    static int64_t at_once(int64_t left, int64_t length) {
+        int64_t count = W;
+        while (count > left && (count / 2 >= left || count > length)) count /= 2;
+        return count;
+    }
+
+    // A register holds so many places of some rows; the rounds rotate the number of a register and the lane in it.
+    template <int N>
+    INLINE static void turned(int64_t count, const Storage* data, const int64_t* at, Storage* places) {
+        if (count == N) {
+            V x[N];
+#pragma GCC unroll 16
+            for (int i = 0; i < N; i++) {
+                Storage lanes[W];
+                for (int r = 0; r < W / N; r++) memcpy(lanes + r * N, data + at[i * (W / N) + r], N * sizeof *lanes);
+                x[i] = load<V>(lanes);
+            }
+            if constexpr (N > 1) rotate<N, W>(x);
+#pragma GCC unroll 16
+            for (int j = 0; j < N; j++) store(places + j * W, x[j]);
+        } else if constexpr (N > 1) {
+            turned<N / 2>(count, data, at, places);
+        }
+    }
+
+    template <int N>
+    INLINE static void turned_back(int64_t count, const Storage* places, Storage* data, const int64_t* to, int64_t rows) {
+        if (count == N) {
+            V x[N];
+#pragma GCC unroll 16
+            for (int j = 0; j < N; j++) x[j] = load<V>(places + j * W);
+            if constexpr (N > 1) rotate<N, N>(x);
+#pragma GCC unroll 16
+            for (int i = 0; i < N; i++) {
+                Storage lanes[W];
+                store(lanes, x[i]);
+                for (int r = 0; r < W / N && i * (W / N) + r < rows; r++)
+                    memcpy(data + to[i * (W / N) + r], lanes + r * N, N * sizeof *lanes);
+            }
+        } else if constexpr (N > 1) {
+            turned_back<N / 2>(count, places, data, to, rows);
         }
     }
 

@@ -158,16 +158,17 @@ INLINE void as_pairs(V first, V second, V& low, V& high) {
     }
 }
 
-// As many registers as they have lanes, transposed: each round puts those together that are half of them apart.
-template <int rounds = W, typename V>
-INLINE void transpose(V* x) {
+// Numbers at (register, lane), read as one binary number, moved to where its digits are rotated: by one in each round,
+// which puts those together that are half of the registers apart. After as many as a lane has digits W are transposed.
+template <int N, int rounds, typename V>
+INLINE void rotate(V* x) {
     if constexpr (rounds > 1) {
-        V y[W];
+        V y[N];
 #pragma GCC unroll 16
-        for (int i = 0; i < W / 2; i++) as_pairs(x[i], x[i + W / 2], y[2 * i], y[2 * i + 1]);
+        for (int i = 0; i < N / 2; i++) as_pairs(x[i], x[i + N / 2], y[2 * i], y[2 * i + 1]);
 #pragma GCC unroll 16
-        for (int i = 0; i < W; i++) x[i] = y[i];
-        transpose<rounds / 2>(x);
+        for (int i = 0; i < N; i++) x[i] = y[i];
+        rotate<N, rounds / 2>(x);
     }
 }
 
