@@ -120,18 +120,19 @@ def newly_floated(forms: Iterable[Expr], formulas: Iterable[Expr]) -> frozenset[
     """The tensors and places of whole numbers of which forms make floats alone where the formulas do so beside floats
     only.
 
-    `x * (n + 1 / n)` divides in the default dtype, and `x * n + x / n` in that of x. What is an index stays whole.
+    `x * (n + 1 / n)` divides in the default dtype, and `x * n + x / n` in that of x. What is an index, or part of a
+    result of whole numbers, stays whole.
     """
     forms, formulas = tuple(forms), tuple(formulas)
     order = topological(*forms, *formulas)
     read = (n.args[k] for n in order if n.op in TENSOR_OPS for k in TENSOR_OPS[n.op].integer if k < len(n.args))
-    indices = frozenset(topological(*read))
-    counted = [n for n in order if (n.op == "arange" or is_index(n)) and n not in indices and not is_number(n)]
+    stays = frozenset(topological(*read, *(f for f in formulas if is_integer(f))))
+    counted = [n for n in order if (n.op == "arange" or is_index(n)) and n not in stays and not is_number(n)]
     whole = {n: symbol(f"_{k}", "int_tensor") for k, n in enumerate(counted)}
     before, after = ([floated_in(substitute(f, whole)) for f in group] for group in (formulas, forms))
     new = frozenset[Expr]().union(*after).difference(*before)
     named = {s: n for n, s in whole.items()}
-    return frozenset(named.get(s, s) for s in new)
+    return frozenset(named.get(s, s) for s in new) - stays
 
 
 @kept

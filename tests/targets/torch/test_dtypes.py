@@ -311,3 +311,15 @@ def test_a_place_that_is_an_index_too_stays_whole() -> None:
     own = compiled_text(text + "outputs: {y: 'gather(x, 1, k) * k + gather(x, 1, k) / (k + 1)'}").function
     x = torch.tensor([[0.1, 0.7, 0.3]], dtype=torch.float64)
     torch.testing.assert_close(own(x), torch.tensor([[0.7 + 0.35]], dtype=torch.float64), rtol=1e-6, atol=0)
+
+
+def test_a_result_of_whole_numbers_beside_a_quotient_stays_whole() -> None:
+    tensors = "op: f\ntensors: {x: {shape: [N, T]}, n: {shape: [N, T], dtype: int}}\n"
+    text = tensors + "let: {k: 'argmax(x, dim=1, keepdim=True)'}\n"
+    whole = "a: {expr: 'where(x > 0, n, 0)', grad: false}, b: {expr: k, grad: false}"
+    outputs = f"outputs: {{y: 'x * n + x / n + x * k + x / (k + 1)', {whole}}}"
+    own = compiled_text(text + outputs).function
+    x, n = torch.tensor([[0.1, 0.7, 0.3]], dtype=torch.float64), torch.tensor([[1, 2, 3]])
+    y, a, b = own(x, n)
+    assert (y.dtype, a.dtype, b.dtype) == (torch.float64, torch.int64, torch.int64)
+    assert a.tolist() == [[1, 2, 3]] and b.tolist() == [[1]]
