@@ -21,6 +21,7 @@ from symgrad.targets.triton.spellings import can_spell as in_triton
 
 __all__ = ["Entry", "entries", "markdown", "named"]
 
+_WIDEST = 240  # characters of a formula in a table; longer ones are shown by themselves
 _KINKED = frozenset(row.name for row in kinks.ROWS)
 
 
@@ -77,7 +78,9 @@ def markdown() -> str:
         # One that holds for all arguments needs no left side beside the signature.
         meaning = (*(line.removeprefix(f"{found.signature} ") for line in found.means), *found.derivative)
         at_kink = f"; where all arguments are 0: {found.kink}" if found.kink else ""
-        told = "<br>".join(f"`{_cell(line)}`" for line in meaning) + at_kink
+        whole = max(map(len, meaning), default=0) <= _WIDEST
+        told = "<br>".join(f"`{_cell(line)}`" for line in meaning) if whole else f"`symgrad functions {found.name}`"
+        told += at_kink
         cells = (f"`{found.signature}`", _codes(found.aliases), told, found.domain, found.kernels or "none")
         lines.append(f"| {' | '.join(cells)} |".replace("  |", " |"))
     lines += ["", "| operation on tensors | also |", "| --- | --- |"]
