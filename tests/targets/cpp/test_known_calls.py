@@ -12,6 +12,7 @@ from effort import calls
 from fused import agree, all_written, needs_compiler, written
 from fused_specs import GATE, LAYER, LOSS, SOFT, TWO
 from torch.autograd import forward_ad
+from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils.checkpoint import checkpoint
 
 pytestmark = needs_compiler
@@ -112,6 +113,24 @@ def test_what_asks_for_another_way_does_not_take_the_short_one(modules):
     assert gate.gate(x, beta).requires_grad and not gate.gate(x.detach(), beta).requires_grad
     with torch.inference_mode():
         assert gate.gate(x, beta).is_inference()
+
+
+def test_a_tracer_that_wraps_no_tensors_sees_known_calls(modules):
+    """Torch's comparison does not tell that its mode is on: what it traced was a constant."""
+    gate = modules["gate"]
+    gate._kernels.forget()
+    x, beta = drawn([(5,), ()], 0)
+    for _ in range(3):
+        y = gate.gate(x.requires_grad_(), beta)
+        torch.autograd.grad(y.sum(), x)
+        gate.gate(x.detach(), beta)
+    assert gate._kernels.known
+    agree([make_fx(gate.gate)(x.detach(), beta)(2 * x, beta)], [gate.gate(2 * x, beta)])
+    pulled = make_fx(lambda g: torch.autograd.grad(gate.gate(x, beta), x, g)[0])
+    late = make_fx(lambda g: torch.autograd.grad(y, x, g, retain_graph=True)[0])
+    y, ones = gate.gate(x, beta), torch.ones_like(x)
+    (gradient,) = torch.autograd.grad(y, x, retain_graph=True, grad_outputs=ones)
+    agree([way(ones)(2 * ones) for way in (pulled, late)], [2 * gradient] * 2)
 
 
 def test_a_cotangent_that_is_missing_or_lies_otherwise(modules):

@@ -225,7 +225,7 @@ class Kernels:
         """Return what serves a call whose tensors are like those of an earlier one, by what is known of that; for any
         other it asks ``otherwise``."""
         kernels, library, count, choose = self, self.library, self.tensors, self.choose
-        is_followed, plain = torch.compiler.is_dynamo_compiling, _apply_of(function)  # other tracers wrap tensors
+        is_followed, plain = torch.compiler.is_dynamo_compiling, _apply_of(function)
 
         def call(*args: Any) -> Any:
             if is_followed():
@@ -240,7 +240,7 @@ class Kernels:
                     break
             else:
                 return otherwise(*args)
-            if rt.has_tangents() or not library.on:
+            if rt.has_tangents() or not library.on or _dispatch_modes():
                 return otherwise(*args)
             run, numbers_of = known.run, known.numbers_of
             if run is None:
@@ -264,7 +264,7 @@ class Kernels:
 
         def pull(ctx: Any, *grads: Any) -> Any:
             saved, (known, others) = ctx.saved_tensors, ctx.known
-            if library.on and not (_recording() or rt.has_tangents()):
+            if library.on and not (_recording() or rt.has_tangents() or _dispatch_modes()):
                 gradients = known.gradients(library, (*saved, *grads), others)
                 if gradients is not None:
                     return gradients
