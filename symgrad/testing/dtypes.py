@@ -366,7 +366,28 @@ def layouts(subject: Subject, device: str) -> Iterator[str]:
         got = [t.detach() for t in (*outputs, *found)][: len(want[0]) + len(want[1])]
         every = len(got) if has_values(want[0]) else len(want[0])  # expanded ones may leave the formula's domain
         pairs = names[:every], got[:every], [*want[0], *want[1]][:every]
-        yield from differences(*pairs, case=f"of {name} tensors", subject=subject)
+        found_wrong = list(differences(*pairs, case=f"of {name} tensors", subject=subject))
+        yield from found_wrong
+        if not found_wrong and every == len(got) and wrt and result is not None and subject.linear:
+            yield from _pushed(
+                subject,
+                f,
+                [t.detach().clone(memory_format=torch.contiguous_format) for t in wrt],
+                want[1],
+                f"of {name} tensors",
+            )
+
+
+def _pushed(
+    subject: Subject, function: Any, wrt: Sequence[Tensor], gradients: Sequence[Tensor], case: str
+) -> Iterator[str]:
+    """What forward mode makes of a total is the tangents' share in its gradients, among equal elements too."""
+    tangents = [torch.linspace(0.5, 1.5, t.numel()).to(t).reshape(t.shape) for t in wrt]
+    pushed = torch.func.jvp(lambda *x: total(subject, listed(subject, function(*x))), tuple(wrt), tuple(tangents))[1]
+    parts = [g * t for g, t in zip(gradients, tangents, strict=True)]
+    want, size = (sum(float(f(p)) for p in parts) for f in (torch.sum, lambda p: p.abs().sum()))
+    if math.isfinite(want) and not abs(float(pushed) - want) <= 1e-6 * size + 1e-9:
+        yield f"the tangent {case} is {number(pushed)}, by gradients {number(torch.tensor(want))}"
 
 
 @check(on_devices=False)
