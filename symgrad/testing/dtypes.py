@@ -35,6 +35,7 @@ from symgrad.testing.samples import (
 )
 
 _HALF = (torch.float16, torch.bfloat16)
+_TOTALS = 8  # draws of what is reduced: a number that is rounded is exact in some of them
 _MANY = 60_000  # elements: fewer than fused passes serve by themselves, for which they would be compiled
 _ALIKE = 203  # terms: no power of two, which would round as one term does
 
@@ -154,39 +155,53 @@ def python_numbers(subject: Subject, device: str) -> Iterator[str]:
 def half_precision(subject: Subject, device: str) -> Iterator[str]:
     """In float16 and bfloat16 results are the true ones rounded once, or as near as the composite's."""
     shapes = ((64,),) * len(subject.inputs) if subject.broadcasts else subject.first
+    seeds = range(1 if subject.pointwise else _TOTALS)
     for dtype, settings in itertools.product(_HALF, subject.settings):
-        x = draw(subject, shapes, dtype, device)
-        exact, single = (_cast(x, d) for d in (torch.float64, torch.float32))
-        ours, theirs = bound(subject.call, settings), reference(subject, settings)
-        got, true, rough, own = (
-            _unweighted(subject, f, t) for f, t in ((ours, x), (theirs, exact), (theirs, single), (ours, single))
-        )
-        if not all(subject.rounded_once):
-            try:
-                composed = _unweighted(subject, theirs, x)
-            except (NotImplementedError, RuntimeError):  # which torch has not in half precision
-                composed = true
-        names = [*(subject.outputs[i] for i in subject.live), *gradient_names(subject, present(x, subject.places))]
-        for k, (name, one, other, *less) in enumerate(zip(names, got, true, rough, own, strict=True)):
-            largest = torch.finfo(dtype).max
-            exponent = torch.frexp(other.clamp(-largest, largest))[1].clamp(min=-13)
-            ulp = torch.finfo(dtype).eps * torch.exp2(exponent.double() - 1)
-            # What cancels is no better in float32.
-            size, *lost = (float(t.abs().nan_to_num(0.0).max()) for t in (other, *(r.double() - other for r in less)))
-            allowed = 0.52 * ulp + (1e-7 if subject.pointwise else 1e-5) * size + 8 * max(lost)
-            if not subject.rounded_once[k >= len(subject.live)]:
-                distance = (composed[k].double() - other).abs().nan_to_num(0.0)
-                read = max(float(t.abs().nan_to_num(0.0).max()) for t in true)  # a rounded output that backward reads
-                allowed = allowed + 3 * ulp + 2 * float(distance.max()) + torch.finfo(dtype).eps * read
-            error = (one.double() - other).abs()
-            bad = ~(error <= allowed) & (other.abs() <= largest)
+        drawn = [draw(subject, shapes, dtype, device, seed) for seed in seeds]
+        names = [
+            *(subject.outputs[i] for i in subject.live),
+            *gradient_names(subject, present(drawn[0], subject.places)),
+        ]
+        compared = [_in_half(subject, settings, x, dtype) for x in drawn]
+        for name, *parts in zip(names, *compared, strict=True):
+            one, other, ulp, allowed = (torch.cat([t.flatten() for t in own]) for own in zip(*parts, strict=True))
+            error = (one - other).abs()
+            bad = ~(error <= allowed) & (other.abs() <= torch.finfo(dtype).max)
             if bad.double().mean() > 0.1:  # a kink may be hit
-                at = int(torch.where(bad, error / ulp, -1.0).flatten().argmax())
+                at = int(torch.where(bad, (error / ulp).nan_to_num(math.inf), -1.0).argmax())
                 yield (
                     f"{name} in {str(dtype).removeprefix('torch.')} {subject.described(None, settings)} is "
-                    f"{number(one.flatten()[at])}, in truth {number(other.flatten()[at])}: "
-                    f"{float((error / ulp).flatten()[at]):.3g} ulp off ({int(bad.sum())} of {bad.numel()} elements)"
+                    f"{number(one[at])}, in truth {number(other[at])}: "
+                    f"{float((error / ulp)[at]):.3g} ulp off ({int(bad.sum())} of {bad.numel()} elements)"
                 )
+
+
+def _in_half(
+    subject: Subject, settings: Settings, x: Sequence[Any], dtype: torch.dtype
+) -> Iterator[tuple[Tensor, Tensor, Tensor, Tensor]]:
+    """Of each output and gradient what half precision gives, what is true, an ulp, and the error that is allowed."""
+    exact, single = (_cast(x, d) for d in (torch.float64, torch.float32))
+    ours, theirs = bound(subject.call, settings), reference(subject, settings)
+    got, true, rough, own = (
+        _unweighted(subject, f, t) for f, t in ((ours, x), (theirs, exact), (theirs, single), (ours, single))
+    )
+    if not all(subject.rounded_once):
+        try:
+            composed = _unweighted(subject, theirs, x)
+        except (NotImplementedError, RuntimeError):  # which torch has not in half precision
+            composed = true
+    for k, (one, other, *less) in enumerate(zip(got, true, rough, own, strict=True)):
+        largest = torch.finfo(dtype).max
+        exponent = torch.frexp(other.clamp(-largest, largest))[1].clamp(min=-13)
+        ulp = torch.finfo(dtype).eps * torch.exp2(exponent.double() - 1)
+        # What cancels is no better in float32.
+        size, *lost = (float(t.abs().nan_to_num(0.0).max()) for t in (other, *(r.double() - other for r in less)))
+        allowed = 0.52 * ulp + (1e-7 if subject.pointwise else 1e-5) * size + 8 * max(lost)
+        if not subject.rounded_once[k >= len(subject.live)]:
+            distance = (composed[k].double() - other).abs().nan_to_num(0.0)
+            read = max(float(t.abs().nan_to_num(0.0).max()) for t in true)  # a rounded output that backward reads
+            allowed = allowed + 3 * ulp + 2 * float(distance.max()) + torch.finfo(dtype).eps * read
+        yield one.double(), other, ulp, allowed
 
 
 def _cast(tensors: Sequence[Any], dtype: torch.dtype) -> list[Any]:
@@ -351,7 +366,28 @@ def layouts(subject: Subject, device: str) -> Iterator[str]:
         got = [t.detach() for t in (*outputs, *found)][: len(want[0]) + len(want[1])]
         every = len(got) if has_values(want[0]) else len(want[0])  # expanded ones may leave the formula's domain
         pairs = names[:every], got[:every], [*want[0], *want[1]][:every]
-        yield from differences(*pairs, case=f"of {name} tensors", subject=subject)
+        found_wrong = list(differences(*pairs, case=f"of {name} tensors", subject=subject))
+        yield from found_wrong
+        if not found_wrong and every == len(got) and wrt and result is not None and subject.linear:
+            yield from _pushed(
+                subject,
+                f,
+                [t.detach().clone(memory_format=torch.contiguous_format) for t in wrt],
+                want[1],
+                f"of {name} tensors",
+            )
+
+
+def _pushed(
+    subject: Subject, function: Any, wrt: Sequence[Tensor], gradients: Sequence[Tensor], case: str
+) -> Iterator[str]:
+    """What forward mode makes of a total is the tangents' share in its gradients, among equal elements too."""
+    tangents = [torch.linspace(0.5, 1.5, t.numel()).to(t).reshape(t.shape) for t in wrt]
+    pushed = torch.func.jvp(lambda *x: total(subject, listed(subject, function(*x))), tuple(wrt), tuple(tangents))[1]
+    parts = [g * t for g, t in zip(gradients, tangents, strict=True)]
+    want, size = (sum(float(f(p)) for p in parts) for f in (torch.sum, lambda p: p.abs().sum()))
+    if math.isfinite(want) and not abs(float(pushed) - want) <= 1e-6 * size + 1e-9:
+        yield f"the tangent {case} is {number(pushed)}, by gradients {number(torch.tensor(want))}"
 
 
 @check(on_devices=False)
