@@ -40,7 +40,7 @@ def test_neighbouring_seeds_and_places_are_independent() -> None:
 
 @pytest.mark.parametrize("policy", ["auto", "memory"])
 def test_backward_has_the_mask_of_forward_or_draws_it_again(policy: str) -> None:
-    op = compiled_text(f"{DROPOUT}options: {{save: {policy}}}\n")
+    op = compiled_text(DROPOUT.replace("kernels: none", f"kernels: none, save: {policy}"))
     x, w = torch.randn(2000, requires_grad=True), torch.full((2000,), 3.0, requires_grad=True)
     saved: list[torch.Tensor] = []
     with torch.autograd.graph.saved_tensors_hooks(lambda t: (saved.append(t), t)[1], lambda t: t):
