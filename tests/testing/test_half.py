@@ -1,4 +1,4 @@
-"""Checks of dtypes see what shows in some draws only."""
+"""Checks of half precision see what shows in some draws only."""
 
 from __future__ import annotations
 
