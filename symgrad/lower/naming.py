@@ -58,7 +58,6 @@ _WORDS: Mapping[str, str] = {
     "norm": "norm",
     "and": "inside",
     "or": "outside",
-    "not": "other",
     "sum_to": "reduced",
     "conform": "conformed",
     "expand": "spread",
@@ -91,6 +90,7 @@ _VAGUE = frozenset(
         *("joined", "stacked", "padded", "reshaped", "picked", "placed", "scanned", "pulled", "head", "tail", "part"),
     ]
 )
+_OPPOSITES = {"and": "outside", "or": "inside"}  # what their negations are called
 _COMPARED = {"gt": "above", "ge": "at_least", "lt": "below", "le": "at_most", "eq": "equal", "ne": "unequal"}
 
 
@@ -152,7 +152,7 @@ def describe(node: Expr, names: Mapping[Expr, str], depth: int = 2) -> str:
         return _joint(node.args[0].args[0], "last" if place < 0 else str(place), names, "element")
     if node.op == "squeeze":
         return describe(node.args[0], names, depth)
-    word = _WORDS.get(node.op, node.op)
+    word = _OPPOSITES.get(node.args[0].op, "other") if node.op == "not" else _WORDS.get(node.op, node.op)
     factors = [a.args[0] if a.op in ("T", "mT") else a for a in node.args]
     if node.op in ("mul", "matmul") and all(_is_short(a, names) for a in factors):
         joint = "_".join(describe(a, names, 0) for a in factors)

@@ -18,7 +18,7 @@ from symgrad.lower.program import missing
 from symgrad.ops.tensors import TENSOR_OPS, Ref, is_index
 from symgrad.ops.tensors.einsum import contracts_nothing
 from symgrad.plan.packing import is_inexact
-from symgrad.plan.saving import Saved
+from symgrad.plan.saving import Saved, is_drawn
 from symgrad.spec import Spec
 from symgrad.targets.torch.printer import Printer
 from symgrad.targets.torch.roundings import roundings
@@ -344,13 +344,15 @@ class Layout:
         return (*(s for s in self.kept(variant) if s.value not in outputs), *self.chosen(variant))
 
     def chosen(self, variant: Variant) -> tuple[Saved, ...]:
-        """The indices that the operations of forward find beside what they stand for: they have no derivative."""
+        """What has no derivative and forward has at hand: indices that operations find beside what they stand for, and
+        masks that were drawn."""
         if self.spec.options.fused or self.is_packed:
             return ()
         forward = topological(*variant.outputs.values())
         beside = {(n.args, n.attrs) for n in forward if n.op in TENSOR_OPS and not is_index(n)}
-        masks = (s for s in variant.plan.base if is_index(s.value) and s.value not in variant.outputs.values())
-        return tuple(s for s in masks if (s.value.args, s.value.attrs) in beside)
+        masks = [s for s in variant.plan.base if s.source == "mask" and s.value not in variant.outputs.values()]
+        found = (is_index(s.value) and (s.value.args, s.value.attrs) in beside for s in masks)
+        return tuple(s for s, own in zip(masks, found, strict=True) if own or is_drawn(s.value))
 
     @cached_property
     def hyperparameters_on_ctx(self) -> list[str]:
