@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, product
@@ -21,6 +21,7 @@ from benchmarks.search.modes import modes
 from benchmarks.search.rounding import noise
 from symgrad.accuracy.evaluate import Exact
 from symgrad.accuracy.truth import Table
+from symgrad.ir.expr import Expr
 from symgrad.ir.traversal import topological
 
 __all__ = ["Difference", "differences", "dtype_of"]
@@ -34,6 +35,7 @@ _UNDERFLOW = 32  # smallest numbers that a result may be off by: what overflows 
 _PROMISED = 1e18  # inputs without a domain up to which results are finite where they can be
 _ROUNDED = 4  # times what rounding moves results by is no fault
 _MOST_ASKED = 4  # points at which the truth is asked for
+_SMOOTH = 1e-30  # what slopes on both sides of a step of 2**-150 differ by at most where there is no corner
 
 
 @dataclass(frozen=True)
@@ -291,20 +293,22 @@ class _Compared:
                 if name == "y" and not got[i].isfinite():  # a pole, which torch's own functions may miss
                     continue
                 return False
-            value, terms = exactly
+            value, terms, corner = exactly
             spread = float(self.spreads[name][i].nan_to_num(0.0, 0.0))
             # What is held against others may be as wrong as they are, which in float64 shows here alone.
             others = [float(r[name][i]) for r in (self.usual, self.eager) if name in self.eager and name in r]
             rounding = 8 * max((abs(o - value) for o in others if math.isfinite(o)), default=0.0)
-            rounding += 64 * self.info.eps * max(abs(value), terms) + 16 * spread + _UNDERFLOW * self.info.tiny
+            rounding += 64 * self.info.eps * max(abs(value), terms) + corner + 16 * spread + _UNDERFLOW * self.info.tiny
             if not abs(float(got[i]) - value) <= rounding:
                 return False
         return True
 
-    def _exactly(self, name: str, inputs: Sequence[float], i: int) -> tuple[float, float] | None:
+    def _exactly(self, name: str, inputs: Sequence[float], i: int) -> tuple[float, float, float] | None:
         """A result at a point, derivatives by differences of many digits, and the size of the terms it is made of.
 
-        None where it is undefined.
+        The third number is how far the slopes on either side of a corner lie from it, where a tensor cancels: the
+        minimum of something and 0 has the convention of a clamp, that of something and w - w the one of a tie.
+        None where the result is undefined.
         """
         by_name = {s.name: s for s in self.made.formula.symbols}
         given_numbers = zip(self.made.drawn.spec.hyperparameters, self.case.numbers, strict=True)
@@ -324,24 +328,37 @@ class _Compared:
         if kind == "y":
             point = {s: v for s, v in zip(symbols, inputs, strict=True) if s is not None}
             (truth,) = Table([point | numbers], True)(self.made.formula)
-            return None if truth is None else (float(truth.value), 0.0)
+            return None if truth is None else (float(truth.value), 0.0, 0.0)
         with mp.workprec(_BITS):
             steps = [(abs(mp.mpf(v)) or mp.mpf(1)) * mp.mpf(2) ** -150 for v in inputs]
-            terms = []
+            terms, corners = [], [mp.mpf(0)]
+
+            def at(moves: Mapping[int, Any]) -> dict[Expr, Any]:
+                moved = ((s, mp.mpf(v) + moves.get(k, 0)) for k, (s, v) in enumerate(zip(symbols, inputs, strict=True)))
+                return {s: v for s, v in moved if s is not None} | numbers
+
             # Along each pair of variables, for steps are of the sizes of these.
             for places in product(*([k for k, share in enumerate(way) if share] for way in ways)):
                 points, signs = [], []
                 for sides in product((1, -1), repeat=len(places)):
-                    moved = [mp.mpf(v) for v in inputs]
-                    for k, side in zip(places, sides, strict=True):
-                        moved[k] += side * steps[k]
-                    points.append({s: v for s, v in zip(symbols, moved, strict=True) if s is not None} | numbers)
+                    moves = [(k, side * steps[k]) for k, side in zip(places, sides, strict=True)]
+                    points.append(at({k: sum(m for j, m in moves if j == k) for k in places}))
                     signs.append(math.prod(sides))
                 values = Exact(points, _BITS)(self.made.formula)
                 total = mp.fsum(sign * value for sign, value in zip(signs, values, strict=True))
-                terms.append(factor * total / mp.fprod(2 * steps[k] for k in places))
+                scale = factor / mp.fprod(2 * steps[k] for k in places)
+                terms.append(scale * total)
+                if self.made.cancelled:
+                    jumps = [self._jump(at, k, steps[k]) for k in places]
+                    of_second = mp.inf if max(jumps) > _SMOOTH else 0
+                    corners.append(of_second if len(places) > 1 else abs(factor * jumps[0]))
             slope, size = mp.fsum(terms), mp.fsum(map(abs, terms))
-            return (float(slope), float(size)) if mp.isfinite(slope) else None
+            return (float(slope), float(size), float(mp.fsum(corners))) if mp.isfinite(slope) else None
+
+    def _jump(self, at: Callable[[Mapping[int, Any]], dict[Expr, Any]], k: int, step: Any) -> Any:
+        """How far the slopes in a variable on either side of a point lie from that across it."""
+        before, here, after = Exact([at({k: way * step}) for way in (-1, 0, 1)], _BITS)(self.made.formula)
+        return abs(before - 2 * here + after) / (2 * step)
 
     def _sentence(self, name: str, got: Tensor, true: Tensor, usual: Tensor, bad: Tensor) -> str:
         index = tuple(bad.nonzero()[0].tolist())

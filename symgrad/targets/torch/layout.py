@@ -265,9 +265,14 @@ class Layout:
 
     @property
     def widened(self) -> list[str]:
-        """Local names of the tensors that forward may have to widen: whole numbers only where all is in float64."""
+        """Local names of the tensors that forward may have to widen."""
+        return self.computed_wide if self.widens else []
+
+    @property
+    def computed_wide(self) -> list[str]:
+        """Local names of the tensors that are widened where anything is: whole numbers only where all is in float64."""
         whole = {"float", "int"} if self.wide_values else {"float"}
-        return [self.arguments[t.name] for t in self.spec.tensors if self.widens and t.dtype in whole]
+        return [self.arguments[t.name] for t in self.spec.tensors if t.dtype in whole]
 
     @cached_property
     def widens_slopes(self) -> bool:

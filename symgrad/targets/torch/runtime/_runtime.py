@@ -291,6 +291,12 @@ def narrow(value: Tensor, dtype: torch.dtype | None) -> Tensor:
     return value.to(dtype)
 
 
+def unrounded(value: Tensor, *computed: Tensor | None) -> Tensor | None:
+    """Return a result that has the dtype in which it was computed, or None: it was rounded to its own."""
+    kinds = [t.dtype for t in computed if t is not None and t.dtype.is_floating_point]
+    return value if value.dtype in kinds else None
+
+
 def broadcast(value: Any, *beside: Tensor) -> Tensor:
     """Return a new tensor of the value, in the shape and dtype that it and the tensors broadcast to."""
     of = (*beside, value) if isinstance(value, Tensor) else beside
