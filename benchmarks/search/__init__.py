@@ -11,12 +11,12 @@ Drawn are functions of every row, tensor operations along rows, of whole tensors
 hyperparameters, dtypes, strides, sizes around the lanes of a register and none, and each subset of
 tensors to differentiate.
 
-With `--wide` whole specs are drawn (`wide`): tensors of one to four named dimensions, of whole numbers and truth values,
-optional ones and such without a gradient, some of other dtypes; segments, scatters, embeddings, convolutions, pools, linear
-algebra, random numbers; several outputs, indices and truth values among them; branches by text, dimensions by
-hyperparameters, options. They run under vmap along any dimension, checkpointing and no gradients, and Hessians are taken
-forward over reverse and the other way (`transforms`). Not drawn are given gradients, in-place variants, packed residuals,
-rounds, modules and externs, and values are those of the composite, which has the compiler's own reading of a formula.
+With `--wide` whole specs are drawn (`wide`): tensors of one to four named dimensions, of whole numbers and truth
+values, optional ones and such without a gradient, some of other dtypes; segments, scatters, embeddings, convolutions,
+pools, linear algebra, random numbers; several outputs, indices and truth values among them; branches by text,
+dimensions by hyperparameters, options. They run under vmap along any dimension, under checkpointing and without
+gradients, and Hessians are taken forward over reverse and the other way (`transforms`). Not drawn are given gradients,
+in-place variants, packed residuals, rounds, modules and externs; what a formula means is what the compiler reads in it.
 
 Where terms cancel, a difference counts that rounding does not explain: the composite in float64 and the module are run
 again with the result of each operation moved by an ulp at random (`rounding`), autograd's own operations included.
