@@ -386,7 +386,7 @@ def _drawn_masks(outputs: Iterable[Expr], gradients: Sequence[Expr], kept: froze
 
 @PerNode
 def is_drawn(node: Expr) -> bool:
-    """Whether a value is made of random numbers."""
+    """Whether a value is made of random numbers, which are in float32 at least."""
     return node.op == RANDOM or any(map(is_drawn, data_arguments(node)))
 
 

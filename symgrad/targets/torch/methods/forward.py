@@ -15,6 +15,7 @@ from symgrad.lower.program import Assign, Program, Return, Statement, returned
 from symgrad.lower.schedule import Scope, Target, statements
 from symgrad.ops.tensors import TENSOR_OPS, is_number
 from symgrad.ops.tensors.shapes import same_shape, shape_sources
+from symgrad.plan.saving import is_drawn
 from symgrad.targets.torch.dtypes import Operands, cast, floated_groups, lender, printed, promoted
 from symgrad.targets.torch.methods.common import Common, widening
 
@@ -129,7 +130,7 @@ class Forward(Common):
         else:
             if is_whole_tensor(form.args[0] if spread else form) and not is_whole_tensor(formula):
                 value = code("{0}.to({1})", value, printed(promoted(formula), names))  # the floats dropped out
-            elif form.op in ("expand", "where") or (finish[-1:] == [_AS_IT_IS] and _is_drawn(form)):
+            elif form.op in ("expand", "where") or (finish[-1:] == [_AS_IT_IS] and is_drawn(form)):
                 value = cast(value, formula, names)
             if spread or form.is_static or any(map(self._is_shared, _ways(form))):
                 value = code("{0}.clone()", value)
@@ -148,11 +149,6 @@ class Forward(Common):
 def _is_of_truth_values(formula: Expr) -> bool:
     """Whether it is a number made of truth values alone."""
     return not formula.is_boolean and bool(formula.tensors) and all(s.is_boolean for s in formula.tensors)
-
-
-def _is_drawn(form: Expr) -> bool:
-    """Whether it has random numbers, which are in float32 at least."""
-    return any(node.op == "random_bits" for node in topological(form))
 
 
 def _ways(form: Expr) -> Iterator[Expr]:
