@@ -61,6 +61,7 @@ _WORDS: Mapping[str, str] = {
     "sum_to": "reduced",
     "conform": "conformed",
     "expand": "spread",
+    "restore": "spread",
     "round": "rounded",
     "T": "transposed",
     "mT": "transposed",
@@ -88,6 +89,7 @@ _VAGUE = frozenset(
     [
         *("total", "product", "ratio", "diff", "chosen", "neg", "spread", "column", "square", "cube", "root", "matmul"),
         *("joined", "stacked", "padded", "reshaped", "picked", "placed", "scanned", "pulled", "head", "tail", "part"),
+        "inverse",
     ]
 )
 _OPPOSITES = {"and": "outside", "or": "inside"}  # what their negations are called
@@ -205,4 +207,6 @@ def _power(node: Expr, names: Mapping[Expr, str]) -> str:
         return f"{base}_cubed" if base else "cube"
     if n is not None and n.denominator == 2 and n.numerator == 1:
         return f"root_{base}" if base else "root"
+    if n == -1:
+        return f"inverse_{base}" if base else "inverse"
     return f"{base}_power" if base else "power"

@@ -56,6 +56,7 @@ INTERNAL = (
         integer=frozenset({1}),
         differentiable=False,
         called=tuple(row.name for row in ROWS),
+        exact=True,
         cost=30.0,
         **_SEED,
     ),

@@ -356,17 +356,13 @@ class Layout:
 
     @cached_property
     def hyperparameters_on_ctx(self) -> list[str]:
-        """Hyperparameters that backward or jvp read, in order."""
+        """Hyperparameters that backward or jvp read beside what is always saved, in order."""
         program, spec = self.operation.program, self.spec
-        used: set[Expr] = set()
+        used = set(conditions(self.operation.derivative_body))
         for variant in self.variants:
-            for value in derivatives(variant):
-                used |= value.symbols
-            for saved in variant.plan.saved:
-                used |= saved.value.symbols
-        used |= conditions(self.operation.derivative_body)
-        kept = [s.value for v in self.variants for s in v.plan.saved]
-        named = references([*(d for v in self.variants for d in derivatives(v)), *kept])
+            kept = frozenset(s.value for s in variant.plan.base)
+            used.update(n for n in topological(*derivatives(variant), leaves=kept) if n not in kept)
+        named = references(used)
         return [h.name for h in spec.hyperparameters if program.symbols[h.name] in used or h.name in named]
 
     @cached_property
@@ -407,10 +403,10 @@ def derivatives(variant: Variant) -> list[Expr]:
     ]
 
 
-def references(values: Iterable[Expr]) -> frozenset[str]:
-    """The hyperparameters that are attributes of tensor operations, such as a `dim`."""
+def references(nodes: Iterable[Expr]) -> frozenset[str]:
+    """The hyperparameters that are attributes of tensor operations among some nodes, such as a `dim`."""
     found: set[str] = set()
-    for node in topological(*values):
+    for node in nodes:
         for _, value in node.attrs:
             found.update(v.name for v in (value if isinstance(value, tuple) else (value,)) if isinstance(v, Ref))
     return frozenset(found)

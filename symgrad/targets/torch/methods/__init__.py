@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+from symgrad.analysis.comparisons import measured
 from symgrad.compiler.operation import Variant
-from symgrad.ir import expr as ex
 from symgrad.ir.expr import Expr
 from symgrad.ir.traversal import topological
 from symgrad.lower.code import Code, any_of, code, constant, keyword, name, tuple_of
@@ -104,7 +104,7 @@ class Methods(Forward, Backward, Jvp):
         """
         layout = self.layout
         outputs = {form: own for form, own in scope.known.items() if form.args}
-        signs = frozenset(outputs).difference(_measured(value, frozenset(outputs)))
+        signs = frozenset(outputs).difference(measured(value, frozenset(outputs)))
         same = layout.spec.options.accumulate == "same" or (layout.multiplies and not layout.widens)
         if same or not roundings(value, signs):
             return statements([Target(local, value)], scope, layout.printing)
@@ -126,13 +126,6 @@ class Methods(Forward, Backward, Jvp):
             there.known[form] = name_
         program += statements([Target(local, value)], there, layout.printing)
         return only_read(widened, tuple(program))
-
-
-def _measured(value: Expr, outputs: frozenset[Expr]) -> frozenset[Expr]:
-    """The outputs that a mask reads in more than their signs."""
-    nodes = topological(value, leaves=outputs)
-    signs = {n for n in nodes if n.is_boolean and ex.ZERO in n.args}
-    return frozenset(a for n in nodes if n not in signs and n not in outputs for a in n.args if a in outputs)
 
 
 def _if_any(conditions: Iterable[Condition], value: Code) -> Code:

@@ -751,7 +751,7 @@ def log_of_size(size: float) -> float:
 
 def bounded(x: Tensor) -> Tensor:
     """Return an exponent of what divides; finite if something may be differentiated: 0 * inf is no number."""
-    if not differentiated():
+    if not differentiated() or not x.is_floating_point():
         return x
     most = math.log(torch.finfo(x.dtype).max) - 0.01
     return x.clamp(-most, most)
@@ -759,7 +759,7 @@ def bounded(x: Tensor) -> Tensor:
 
 def bounded_below(x: Tensor) -> Tensor:
     """Return an argument of erfcx, which grows as exp(x**2) below 0, where that divides; as `bounded` does."""
-    if not differentiated():
+    if not differentiated() or not x.is_floating_point():
         return x
     return x.clamp(min=-math.sqrt(math.log(torch.finfo(x.dtype).max) - 5))  # its slope is finite there, too
 
