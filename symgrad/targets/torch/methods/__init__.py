@@ -13,7 +13,7 @@ from symgrad.lower.code import Code, any_of, code, constant, keyword, name, tupl
 from symgrad.lower.program import Assign, Condition, Do, If, Program, Statement, missing, reads, unpacking
 from symgrad.lower.schedule import Scope, Target, statements
 from symgrad.targets.torch.methods.backward import Backward
-from symgrad.targets.torch.methods.common import keepers, needs, widening
+from symgrad.targets.torch.methods.common import keepers, needs, only_read, widening
 from symgrad.targets.torch.methods.forward import Forward
 from symgrad.targets.torch.methods.jvp import Jvp
 from symgrad.targets.torch.roundings import roundings
@@ -110,7 +110,8 @@ class Methods(Forward, Backward, Jvp):
             return statements([Target(local, value)], scope, layout.printing)
         tensors = {form: own for form, own in scope.known.items() if own in layout.computed_wide}
         wide = {form: scope.names.fresh(f"wide_{own}") for form, own in tensors.items()}
-        program = list(widening(list(wide.values()), "_", layout.wide_values, values=list(tensors.values())))
+        widened = widening(list(wide.values()), "_", layout.wide_values, values=list(tensors.values()))
+        program = list[Statement]()
         rounded = {form: own for form, own in outputs.items() if form not in signs}
         there = replace(scope, known={f: wide.get(f, own) for f, own in scope.known.items() if f not in rounded})
         beside = frozenset(topological(value, leaves=frozenset(rounded)))
@@ -123,7 +124,8 @@ class Methods(Forward, Backward, Jvp):
             program.append(Assign(name_, code("rt.unrounded({0}, {1})", own, list(wide.values()))))
             program.append(If(missing(name_).code, statements([Target(name_, form)], there, layout.printing)))
             there.known[form] = name_
-        return (*program, *statements([Target(local, value)], there, layout.printing))
+        program += statements([Target(local, value)], there, layout.printing)
+        return only_read(widened, tuple(program))
 
 
 def _if_any(conditions: Iterable[Condition], value: Code) -> Code:
