@@ -8,8 +8,9 @@ import pytest
 import torch
 from torch import Tensor
 
+from benchmarks.search.cases import Case
 from benchmarks.search.draw import Drawn
-from benchmarks.search.hold import differences
+from benchmarks.search.hold import _held, differences
 from benchmarks.search.made import Made
 from benchmarks.search.rounding import noise
 
@@ -75,3 +76,16 @@ def test_a_result_that_is_no_number_has_no_noise() -> None:
     moved = noise(lambda: {"y": torch.sqrt(x)}, {"y": torch.sqrt(x)})["y"]
     assert moved[0] == 0
     assert moved[1] > 0
+
+
+@pytest.mark.parametrize("formula", ["silu(log1p(expm1(v)))", "where((acsc(w) >= 0) & flag, airy_ai_prime(x), w - v)"])
+def test_what_takes_more_digits_and_what_torch_has_no_number_for_is_no_find(formula: str, tmp_path: Path) -> None:
+    made = Made(Drawn(1, "pointwise", formula), tmp_path, draft=True)
+    points = torch.tensor([float("inf"), float("nan"), -1e4, 1.5])
+    given = torch.cartesian_prod(*[points] * len(made.tensors)).reshape(-1, len(made.tensors)).T
+    numbers = (True,) * len(made.drawn.spec.hyperparameters)
+    case = Case(tuple(given), tuple(range(len(given))), more=False, apart=True, numbers=numbers)
+    assert not list(_held(made, case, torch.float32, eager=True))
+    right = made.function
+    made.function = lambda *t: torch.nan_to_num(right(*t))
+    assert any("about NaN" in d.what for d in _held(made, case, torch.float32, eager=True))
