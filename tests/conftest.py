@@ -43,9 +43,9 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.fixture(autouse=True)
 def _seeded() -> None:
     """Random tensors are the same in every run, whatever ran before in this process."""
-    import torch
+    from symgrad.testing.suite import seed
 
-    torch.manual_seed(0)
+    seed(0)
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -13,6 +13,7 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import libdevice
+import numpy as np
 import torch
 import triton
 from torch import Tensor
@@ -29,6 +30,8 @@ def start() -> None:
     libdevice.install()
     triton.runtime.driver.set_active(SimpleNamespace(get_current_target=lambda: None))
     interpreter._patch_lang_tensor = _patched
+    interpreter._patch_lang = _patched_once
+    interpreter.ReduceOps.generic_reduce = _reduced
     interpreter.interpreter_builder.options = _CHECKED
 
 
@@ -36,6 +39,34 @@ def _patched(tensor: Any, scope: Any, usual: Any = interpreter._patch_lang_tenso
     """What the interpreter makes of tensors, and numbers that numpy 2.4 accepts as bounds of a loop."""
     usual(tensor, scope)
     scope.set_attr(tensor, "__index__", lambda self: int(self.handle.data.item()))
+
+
+_patched_for: set[Any] = set()
+
+
+def _patched_once(fn: Any, usual: Any = interpreter._patch_lang) -> Any:
+    """What the interpreter does to the language before every function that a pass calls: once, and it stays."""
+    language = fn.__globals__.get("tl")
+    if language not in _patched_for:
+        usual(fn)
+        _patched_for.add(language)
+    return SimpleNamespace(restore=lambda: None)
+
+
+def _reduced(self: Any, given: Any) -> list[Any]:
+    """A reduction by halves, as devices make it: the interpreter itself calls the function of two for each element."""
+    assert not self.keep_dims
+    columns = [np.moveaxis(t.handle.data, self.axis, 0) for t in given]
+    while len(columns[0]) > 1:
+        half = len(columns[0]) // 2
+        halves = [
+            self.to_tensor(c[k], t.dtype)
+            for k in (slice(half), slice(half, None))
+            for c, t in zip(columns, given, strict=True)
+        ]
+        found = self.combine_fn.fn(*halves)
+        columns = [part.handle.data for part in (found if isinstance(found, tuple) else (found,))]
+    return [self.to_tensor(c[0], t.dtype) for c, t in zip(columns, given, strict=True)]
 
 
 @cache
