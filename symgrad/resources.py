@@ -21,7 +21,9 @@ _LANDMARK = "new.yaml.j2"  # tells our templates from another project's folder o
 
 
 def lacking(target: str) -> str:
-    """What is told where the framework of a target is not installed; empty where it is."""
+    """What is told where a target is none, or its framework is not installed; empty where it is."""
+    if target not in TARGETS:
+        return f"cannot be made; the targets are {', '.join(TARGETS)}"
     try:
         import_module(target)
     except ImportError:

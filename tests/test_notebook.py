@@ -150,6 +150,8 @@ def test_without_its_framework_a_module_is_refused_with_what_to_install(monkeypa
         monkeypatch.setitem(sys.modules, target, None)
         with pytest.raises(SymgradError, match=rf'not installed: python -m pip install "symgrad\[{target}\]"'):
             symgrad.load(SPEC, target=target)
+    with pytest.raises(SymgradError, match="a module for tf cannot be made; the targets are torch, jax, mlx"):
+        symgrad.load(SPEC, target="tf")
 
 
 def test_templates_of_a_checkout_and_of_a_wheel(tmp_path):

@@ -36,7 +36,10 @@ def spec_of_formula(formula: object) -> Spec:
 def output_name(formula: object) -> str:
     """A name for the output of a formula that has none."""
     if is_sympy(formula):
-        read = {str(s) for s in getattr(formula, "free_symbols", ())}
+        try:
+            read = {str(s) for s in getattr(formula, "free_symbols", ())}
+        except RecursionError:  # of SymPy's own: a mistake of the formula, which is told where that is read
+            read = set()
     else:
         read = set(_names(formula)) if isinstance(formula, str) else set()
     return next(name for name in ("y", "out", "result", "value", "output_of_the_formula") if name not in read)

@@ -386,6 +386,9 @@ def test_what_cannot_be_an_operation_is_refused_with_the_reason(formula, message
     with pytest.raises(symgrad.SpecError) as caught:
         symgrad.op("refused", y=formula())
     assert message in str(caught.value)
+    with pytest.raises(symgrad.SpecError) as unnamed:
+        symgrad.op(formula())
+    assert message in str(unnamed.value)
 
 
 SAID = {
