@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 import symgrad
-from symgrad.bench.arguments import arguments
+from symgrad.bench.arguments import arguments, sized
 from symgrad.compiler.compile import compile_operation
 from symgrad.parse import parse_formulas
 from symgrad.spec import load_spec
@@ -80,7 +80,7 @@ def main() -> None:
             continue  # the composite of an overridden gradient is another operation
         operation = compile_operation(parse_formulas(spec))
         ours, theirs = getattr(symgrad.load(path), spec.op), load_composite(operation)
-        args = arguments(spec, 8 if options.overhead else options.elements, torch.float32)
+        args = arguments(sized(spec, theirs), 8 if options.overhead else options.elements, torch.float32)
         if options.overhead:
             modes = [partial(both_ways, args=args, backward=b) for b in (False, True)]
         else:

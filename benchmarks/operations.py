@@ -9,10 +9,7 @@ convolution does, counts once for each. One row per spec: forward and backward o
 from __future__ import annotations
 
 import argparse
-import contextlib
 from collections.abc import Callable, Sequence
-from dataclasses import replace
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +18,10 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import symgrad
-from symgrad.bench.arguments import arguments
+from symgrad.bench.arguments import arguments, sized
 from symgrad.compiler.compile import compile_operation
 from symgrad.parse import parse_formulas
-from symgrad.spec import Spec, load_spec
+from symgrad.spec import load_spec
 from symgrad.targets.torch.composite import load_composite
 
 _NAMES = """
@@ -64,21 +61,6 @@ def operations(call: Callable[[], Any], tensors: Sequence[Tensor]) -> tuple[int,
     return forward.count, backward.count
 
 
-def drawn(spec: Spec, composite: Callable[..., Any]) -> list[Any]:
-    """Arguments that torch takes, if any: a hyperparameter may be the size of a dimension, as of groups of channels."""
-    own = arguments(spec, 64, torch.float64)
-    whole = [n for n in own[len(spec.tensors) :] if isinstance(n, int) and n > 0]
-    named = dict.fromkeys(d for t in spec.tensors for d in t.shape or () if isinstance(d, str) and d != "...")
-    for dim, size in ((None, 0), *product(named, whole)):
-        shapes = [t.shape and tuple(size if d == dim else d for d in t.shape) for t in spec.tensors]
-        tensors = tuple(replace(t, shape=s) for t, s in zip(spec.tensors, shapes, strict=True))
-        with contextlib.suppress(RuntimeError):
-            own = arguments(replace(spec, tensors=tensors), 64, torch.float64)
-            composite(*own)
-            break
-    return own
-
-
 def main() -> None:
     """Print one row per spec."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -89,7 +71,7 @@ def main() -> None:
             continue  # the composite of an overridden gradient is another operation
         ours = getattr(symgrad.load(spec), spec.op)
         theirs = load_composite(compile_operation(parse_formulas(spec)))
-        own = drawn(spec, theirs)
+        own = arguments(sized(spec, theirs), 64, torch.float64)
         tensors, settings = own[: len(spec.tensors)], own[len(spec.tensors) :]
         named = dict(zip((h.name for h in spec.hyperparameters), settings, strict=True))
         other, autograd = operations(lambda f=theirs, a=own: f(*a), tensors)

@@ -55,7 +55,7 @@ class Operation:
 
         return load(self.spec)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:  # a hyperparameter may be called `self`
         """The generated function: tensors by position, hyperparameters by keyword."""
         return self._function(*args, **kwargs)
 

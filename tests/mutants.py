@@ -56,11 +56,13 @@ MODULES = (
     "log_sum_exp_dim",
     "apart",
     "fused",
+    "least",
 )
 
 _OWN = {
     "apart": "{op: apart, tensors: {x: , y: }, outputs: {a: sin(x)*y, b: cos(x)}}\n",
     "fused": "{op: fused, tensors: {x: , w: }, outputs: {y: x*sigmoid(w*x)}, options: {kernels: all}}\n",
+    "least": "{op: least, tensors: {x: , w: }, outputs: {y: amin(3*x + w)}}\n",
 }
 
 # Mistakes in fused passes: what is wrong, what is replaced, and by what.
@@ -278,6 +280,12 @@ SHARED: tuple[tuple[str, str, str, str], ...] = (
         "mixed dtypes are widened to the wrong one",
         "kind = torch.promote_types(dtype, torch.float32)",
         "kind = torch.float32",
+    ),
+    (
+        "least",
+        "what was computed is compared with what was rounded",
+        "return value if value.dtype in kinds else None",
+        "return value",
     ),
     ("swish", "results are not rounded", "    return value.to(dtype)\n", "    return value\n"),
     (

@@ -23,6 +23,7 @@ from benchmarks.search.draw import Drawn, draw
 from benchmarks.search.hold import differences, dtype_of
 from benchmarks.search.made import Made
 from benchmarks.search.shrink import shrunk
+from benchmarks.search.wide import draw_wide
 from symgrad.errors import SymgradError
 from symgrad.ir.traversal import forget_nodes
 
@@ -116,7 +117,10 @@ def search(given: argparse.Namespace) -> Iterator[Outcome]:
             in_cpp = given.cpp and seed % given.cpp == 0
             draft = not given.every or seed % given.every != 0
             found = outcome(
-                draw(seed), draft=draft, eager=given.eager or not draft, folder=Path(name) if in_cpp and draft else None
+                (draw_wide if given.wide else draw)(seed),
+                draft=draft,
+                eager=given.eager or not draft,
+                folder=Path(name) if in_cpp and draft else None,
             )
             yield found
             if found.made is not None:
@@ -166,6 +170,7 @@ def main() -> int:
     parser.add_argument("--cpp", type=int, default=4, help="one draft's passes of so many run in C++, too; 0: none")
     parser.add_argument("--passes", dest="eager", action="store_false", help="only passes count in drafts: faster")
     parser.add_argument("--whole", action="store_true", help="print finds as they are, without making them smaller")
+    parser.add_argument("--wide", action="store_true", help="whole specs are drawn, of what formulas alone leave out")
     given = parser.parse_args()
     counts: Counter[str] = Counter()
     last = given.seed - 1

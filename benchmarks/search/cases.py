@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from benchmarks.search.made import Made
+from symgrad.spec import Tensor as Declared
 from symgrad.spec.interval import Interval
 
 __all__ = ["Case", "cases"]
@@ -26,6 +27,10 @@ _EDGES = (
 _COUNTS = (100, 100, 97, 111, 113, 127, 129, 255, 257, 273)
 _SHAPES = ((6, 7), (6, 7), (3, 17), (5, 1), (1, 4), (5, 15), (5, 16), (3, 33), (2, 255), (3, 257), (2, 529), (35, 16))
 _NUMBERS = {"a": (0.75, 0.75, 0.25, 3.0, 1.0), "n": (2, 2, 3, 1, 0, -1), "flag": (True, False)}  # hyperparameters
+_NUMBERS |= {"axis": (-1, 0, 1, -2), "mode": ("none", "sum", "mean"), "seed": (0, 7)}
+_SIZES = (1, 2, 3, 3, 4, 5, 6, 17)
+_MIXED, _MIXED_WITH = 0.15, (torch.float32, torch.float64, torch.bfloat16, torch.float16)
+_EMPTY = 0.05  # the share of wide cases in which a dimension has no elements
 
 
 @dataclass(frozen=True)
@@ -42,7 +47,8 @@ class Case:
 def cases(made: Made, chance: random.Random, dtype: torch.dtype) -> Iterator[Case]:
     """Points one by one; then broadcast or strided tensors, each subset of which is differentiated."""
     count = len(made.tensors)
-    every = tuple(k for k, name in enumerate(made.tensors) if name != "i")
+    declared = made.drawn.spec.tensors
+    every = tuple(k for k, t in enumerate(declared) if t.dtype == "float" and t.grad)
     subsets = [s for n in range(1, len(every)) for s in combinations(every, n)] or [every]
     numbers = tuple(chance.choice(_NUMBERS[h.name]) for h in made.drawn.spec.hyperparameters)
     domains = {t.name: t.domain for t in made.drawn.spec.tensors}
@@ -51,6 +57,9 @@ def cases(made: Made, chance: random.Random, dtype: torch.dtype) -> Iterator[Cas
         domain = domains[made.tensors[k]]
         return (t if domain is None else _inside(t, domain)).to(dtype)
 
+    if made.drawn.kind == "wide":
+        yield from _wide(declared, chance, dtype, numbers, inside)
+        return
     if made.drawn.kind == "pointwise":
         points = chance.choice(_COUNTS)
         random_points = [torch.randn(points - 76) * 2 for _ in range(count)]
@@ -82,6 +91,40 @@ def cases(made: Made, chance: random.Random, dtype: torch.dtype) -> Iterator[Cas
     yield Case(tuple(own), every, True, False, numbers)
 
 
+def _wide(
+    declared: Sequence[Declared],
+    chance: random.Random,
+    dtype: torch.dtype,
+    numbers: tuple[Any, ...],
+    inside: Callable[[int, Tensor], Tensor],
+) -> Iterator[Case]:
+    """Tensors of declared shapes, dtypes and layouts of their own, all of which are differentiated, then one or two."""
+    sizes = {name: chance.choice(_SIZES) for name in sorted({str(d) for t in declared for d in t.shape or ()})}
+    places = any(t.dtype == "int" for t in declared)  # below N
+    if chance.random() < _EMPTY and (own_sizes := sorted(sizes.keys() - ({"N"} if places else set()))):
+        sizes[chance.choice(own_sizes)] = 0
+    sizes |= {"L": chance.choice((4, 5, 7))}
+    mixed = chance.random() < _MIXED
+    own: list[Tensor] = []
+    for k, t in enumerate(declared):
+        shape = [d if isinstance(d, int) else sizes[str(d)] for d in t.shape or ()]
+        if t.dtype == "bool":
+            drawn = torch.rand(shape) < 0.5
+        elif t.dtype == "int":
+            low, high = (-3, 6) if t.name == "z" else (0, max(sizes.get("N", 1), 1))
+            drawn = torch.randint(low, high, shape, dtype=chance.choice((torch.int64, torch.int32)))
+        else:
+            drawn = inside(k, torch.randn(shape)).to(chance.choice(_MIXED_WITH) if mixed and k else dtype)
+            if drawn.dim() > 1 and len(drawn) > 3 and t.domain is None:
+                drawn[1] = drawn[1].round()
+                drawn[2] = 0
+        own.append(chance.choice((*_LAYOUTS, _offset))(drawn))
+    every = tuple(k for k, t in enumerate(declared) if t.dtype == "float" and t.grad)
+    some = tuple(sorted(chance.sample(every, min(len(every), chance.choice((1, 1, 2))))))
+    for wanted in dict.fromkeys((every, some)):
+        yield Case(tuple(own), wanted, True, False, numbers)
+
+
 def _inside(values: Tensor, domain: Interval) -> Tensor:
     """The values, with others in place of those outside of a domain."""
     low, high = (end if math.isfinite(end) else None for end in (domain.lower, domain.upper))
@@ -98,6 +141,11 @@ def _inside(values: Tensor, domain: Interval) -> Tensor:
         return rounded if rounded in domain else middle
 
     return torch.tensor([placed(v) for v in values.flatten().tolist()]).reshape(values.shape)
+
+
+def _offset(t: Tensor) -> Tensor:
+    """The same numbers, behind others in memory."""
+    return torch.cat([torch.zeros(3, dtype=t.dtype), t.flatten()])[3:].view(t.shape)
 
 
 def _transposed(t: Tensor) -> Tensor:

@@ -74,15 +74,29 @@ _DOMAINS = ("(0, oo)", "[0, oo)", "(-1, 1)", "(-oo, 0)", "[1, oo)", "[0, 1]")
 _BOUNDED = 0.15  # the share of formulas with a tensor that has a domain
 
 
+_HYPERPARAMETERS = {
+    "a": "{type: float, default: 0.75, domain: '(0, oo)'}",
+    "n": "{type: int, default: 2}",
+    "flag": "true",
+    "axis": "{type: int, default: -1, domain: '[-2, 1]'}",
+    "mode": "{type: str, default: mean, choices: [none, sum, mean]}",
+    "seed": "{type: int, default: 0}",
+}
+
+
 @dataclass(frozen=True)
 class Drawn:
     """A formula, what it is of, and the seed that draws it again."""
 
     seed: int
-    kind: str  # pointwise, rows, labels or whole
+    kind: str  # pointwise, rows, labels, whole or wide
     formula: str
     let: dict[str, str] = field(default_factory=dict)
     domain: str = ""  # of x
+    tensors: dict[str, str] = field(default_factory=dict)  # in place of the usual ones
+    others: dict[str, str] = field(default_factory=dict)  # outputs beside y
+    fixed: frozenset[str] = frozenset()  # those that have no gradient
+    options: str = ""
 
     @property
     def op(self) -> str:
@@ -91,21 +105,27 @@ class Drawn:
     @property
     def text(self) -> str:
         """The spec in YAML, with the hyperparameters that the formula reads."""
-        whole = " ".join([self.formula, *self.let.values()])
-        words = set(_words(whole))
-        shape = "" if self.kind == "pointwise" else "{shape: [B, N]}"
-        tensors = {"x": shape, "w": shape, "v": shape and "{shape: [N]}", "i": "{shape: [B], dtype: int}"}
-        if self.domain:
-            tensors["x"] = f"{{{'shape: [B, N], ' if shape else ''}domain: '{self.domain}'}}"
+        words = set(_words(" ".join([self.formula, *self.let.values(), *self.others.values()])))
+        tensors = {t: f"{{{s}}}" for t, s in self.tensors.items()} or self._usual
         own = {t: s for t, s in tensors.items() if t in words} or {"x": tensors["x"]}
         lines = [f"op: {self.op}", f"tensors: {{{', '.join(f'{t}: {s}' for t, s in own.items())}}}"]
-        known = {"a": "{type: float, default: 0.75, domain: '(0, oo)'}", "n": "{type: int, default: 2}", "flag": "true"}
-        numbers = [f"{h}: {value}" for h, value in known.items() if h in words]
+        numbers = [f"{h}: {value}" for h, value in _HYPERPARAMETERS.items() if h in words]
         if numbers:
             lines.append(f"hyperparameters: {{{', '.join(numbers)}}}")
         if self.let:
             lines.append(f"let: {{{', '.join(f'{n}: {_quoted(t)}' for n, t in self.let.items())}}}")
-        return "\n".join([*lines, f"outputs: {{y: {_quoted(self.formula)}}}"]) + "\n"
+        texts = {n: _quoted(t) for n, t in {"y": self.formula, **self.others}.items()}
+        outputs = {n: f"{{expr: {t}, grad: false}}" if n in self.fixed else t for n, t in texts.items()}
+        lines.append(f"outputs: {{{', '.join(f'{n}: {t}' for n, t in outputs.items())}}}")
+        return "\n".join([*lines, *([f"options: {{{self.options}}}"] if self.options else [])]) + "\n"
+
+    @property
+    def _usual(self) -> dict[str, str]:
+        shape = "" if self.kind == "pointwise" else "{shape: [B, N]}"
+        tensors = {"x": shape, "w": shape, "v": shape and "{shape: [N]}", "i": "{shape: [B], dtype: int}"}
+        if self.domain:
+            tensors["x"] = f"{{{'shape: [B, N], ' if shape else ''}domain: '{self.domain}'}}"
+        return tensors
 
     @cached_property
     def spec(self) -> Spec:

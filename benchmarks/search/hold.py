@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, product
@@ -19,8 +19,10 @@ from benchmarks.search.cases import Case, cases
 from benchmarks.search.made import Made
 from benchmarks.search.modes import modes
 from benchmarks.search.rounding import noise
+from benchmarks.search.transforms import transforms
 from symgrad.accuracy.evaluate import Exact
 from symgrad.accuracy.truth import Table
+from symgrad.ir.expr import Expr
 from symgrad.ir.traversal import topological
 
 __all__ = ["Difference", "differences", "dtype_of"]
@@ -34,6 +36,7 @@ _UNDERFLOW = 32  # smallest numbers that a result may be off by: what overflows 
 _PROMISED = 1e18  # inputs without a domain up to which results are finite where they can be
 _ROUNDED = 4  # times what rounding moves results by is no fault
 _MOST_ASKED = 4  # points at which the truth is asked for
+_SMOOTH = 1e-30  # what slopes on both sides of a step of 2**-150 differ by at most where there is no corner
 
 
 @dataclass(frozen=True)
@@ -51,36 +54,49 @@ def _results(function: Any, case: Case, tensors: Sequence[Tensor], *, forward: b
     """
     numbers = case.numbers
     own = [t.detach().requires_grad_(k in case.wanted) for k, t in enumerate(tensors)]
-    y = function(*own, *numbers)
-    found = {"y": y.detach()}
-    if not y.is_floating_point():
-        return found
+    outputs = _several(function(*own, *numbers))
+    found = {_numbered("y", k): y.detach() for k, y in enumerate(outputs)}
+    floats = {k: y for k, y in enumerate(outputs) if y.is_floating_point()}
     wanted = [own[k] for k in case.wanted]
     names = [f"{k}" for k in case.wanted]
     if case.more:
-        found["tangent"] = torch.zeros_like(found["y"])
-    if y.requires_grad:
-        given = _spread(y, *_COTANGENT).requires_grad_(case.more)
-        grads = torch.autograd.grad(y, wanted, given, create_graph=case.more, allow_unused=True)
+        found |= {_numbered("tangent", k): torch.zeros_like(y.detach()) for k, y in floats.items()}
+    linked_ys = {k: y for k, y in floats.items() if y.requires_grad}
+    if linked_ys:
+        given = {k: _spread(y, *_COTANGENT).requires_grad_(case.more) for k, y in linked_ys.items()}
+        roots, cots = [*linked_ys.values()], [*given.values()]
+        grads = torch.autograd.grad(roots, wanted, cots, create_graph=case.more, allow_unused=True)
         found |= {f"gradient {n}": _or_zeros(g, t) for n, g, t in zip(names, grads, wanted, strict=True)}
         linked = [g for g in grads if g is not None and g.requires_grad]
         if linked:
-            leaves_ = [*wanted, given]
-            cots = [_spread(g, *_SECOND_COTANGENT) for g in linked]
-            second = torch.autograd.grad(linked, leaves_, cots, allow_unused=True, retain_graph=True)
-            found |= {f"second {n}": _or_zeros(g, t) for n, g, t in zip([*names, "c"], second, leaves_, strict=True)}
-            cots = [_spread(g, *_TANGENT) for g in linked]
-            (moved,) = torch.autograd.grad(linked, [given], cots, allow_unused=True)
-            found["tangent"] = _or_zeros(moved, y)
-    if case.more and forward:
+            leaves_ = [*wanted, *cots]
+            of_leaves = [*names, *(_numbered("c", k) for k in given)]
+            seconds = [_spread(g, *_SECOND_COTANGENT) for g in linked]
+            second = torch.autograd.grad(linked, leaves_, seconds, allow_unused=True, retain_graph=True)
+            found |= {f"second {n}": _or_zeros(g, t) for n, g, t in zip(of_leaves, second, leaves_, strict=True)}
+            tangents = [_spread(g, *_TANGENT) for g in linked]
+            moved = torch.autograd.grad(linked, cots, tangents, allow_unused=True)
+            found |= {_numbered("tangent", k): _or_zeros(m, given[k]) for k, m in zip(given, moved, strict=True)}
+    if case.more and forward and floats:
         with forward_ad.dual_level():
             duals = [
                 forward_ad.make_dual(t.detach(), _spread(t, *_TANGENT)) if k in case.wanted else t.detach()
                 for k, t in enumerate(own)
             ]
-            moved = forward_ad.unpack_dual(function(*duals, *numbers)).tangent
-            found["tangent"] = torch.zeros_like(found["y"]) if moved is None else moved.detach()
+            results = _several(function(*duals, *numbers))
+            for k, y in floats.items():
+                tangent = forward_ad.unpack_dual(results[k]).tangent
+                found[_numbered("tangent", k)] = torch.zeros_like(y) if tangent is None else tangent.detach()
     return found
+
+
+def _several(results: Tensor | tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    return results if isinstance(results, tuple) else (results,)
+
+
+def _numbered(name: str, k: int) -> str:
+    """The name of what belongs to an output; the first has no number."""
+    return f"{name} {k}" if k else name
 
 
 def _spread(like: Tensor, low: float, high: float) -> Tensor:
@@ -112,6 +128,9 @@ def differences(
         for case in cases(made, chance, dtype):
             yield from _held(made, case, dtype, eager)
         made.without_passes()
+        if made.drawn.kind == "wide":
+            yield from (Difference("eager", f"{dtype}, {what}") for what in transforms(made, seed, case))
+            continue
         yield from (Difference("eager", f"{dtype}, {what}") for what in modes(made, seed, case.tensors, case.numbers))
 
 
@@ -120,7 +139,7 @@ def _held(made: Made, case: Case, dtype: torch.dtype, eager: bool) -> Iterator[D
     try:
         true = _results(made.composite, case, wide, forward=False)
         usual = _results(made.composite, case, case.tensors)
-    except (NotImplementedError, RuntimeError):  # torch has no derivative of its own, or not in this dtype
+    except (NotImplementedError, RuntimeError, IndexError):  # torch has no derivative of its own, or not in this dtype
         return
     made.without_passes()
     bodies = _results(made.function, case, case.tensors)
@@ -148,7 +167,7 @@ class _Compared:
     def __init__(self, made: Made, case: Case, true: Any, usual: Any, dtype: torch.dtype) -> None:
         self.made, self.case, self.true, self.usual, self.dtype = made, case, true, usual, dtype
         self.eager: dict[str, Tensor] = {}
-        self.info = torch.finfo(dtype)
+        self.info = max((torch.finfo(t.dtype) for t in case.tensors if t.is_floating_point()), key=lambda i: i.eps)
         nodes = topological(*made.operation.program.outputs.values())
         rough = not case.apart and any(n.op in _ROUGH for n in nodes)
         self.eps = max(self.info.eps, _ROUGHLY) if rough else self.info.eps
@@ -199,7 +218,7 @@ class _Compared:
         tangent is made of the same terms as the gradient transposed: torch has no dispatch in forward mode.
         """
         allowed = self.doubt.get(name, torch.zeros(got.shape, dtype=torch.float64))
-        if name == "tangent" or name.startswith("second") or self.made.draft or self.dtype == torch.float64:
+        if name.startswith(("second", "tangent")) or self.made.draft or self.dtype == torch.float64:
             own = self.own_noise.get(name)
             if own is not None and own.shape == allowed.shape:
                 allowed = allowed + own.nan_to_num(self.info.max, self.info.max)
@@ -208,6 +227,8 @@ class _Compared:
         return _ROUNDED * allowed
 
     def against(self, found: dict[str, Tensor]) -> Iterator[str]:
+        lost = {n: t for n, t in self.true.items() if n not in found and n in self.usual}
+        found = found | {n: torch.zeros_like(self.usual[n]) for n in lost}  # of no second derivative there is no graph
         for name, got in found.items():
             if name not in self.true or name not in self.usual:
                 continue
@@ -216,8 +237,12 @@ class _Compared:
                 yield f"{name}: {got.dtype} {list(got.shape)}, the composite {usual.dtype} {list(true.shape)}"
             elif got.is_floating_point():
                 yield from self._element(name, got.double(), true, usual.double())
-            elif (got.double() != true).any():
+            elif (stepped := got.double() != true).any() and (stepped & (self._steps(name, got) == 0)).any():
                 yield f"{name}: other whole numbers or truth values"
+
+    def _steps(self, name: str, got: Tensor) -> Tensor:
+        """How far rounding moves whole numbers, which are those of an order where numbers are nearly equal."""
+        return self.own_noise.get(name, torch.zeros(got.shape)) + self.doubt.get(name, torch.zeros(got.shape))
 
     def _element(self, name: str, got: Tensor, true: Tensor, usual: Tensor) -> Iterator[str]:
         held = true.isfinite() & usual.isfinite() & (true.abs() < self.info.max / 16)
@@ -227,7 +252,7 @@ class _Compared:
         if not self.case.apart and true.numel():
             scale = _of_row(torch.where(held, scale, 0))
         allowed = 8 * (usual - true).abs() + 64 * eps * scale + _UNDERFLOW * self.info.tiny
-        if name.startswith("second") or name == "tangent":  # of terms that may cancel
+        if name.startswith(("second", "tangent")):  # of terms that may cancel
             allowed = allowed + 16 * eps * self._terms(true)
         if name in self.eager:
             allowed = allowed + 8 * (self.eager[name].double() - true).abs().nan_to_num(float("inf"), float("inf"))
@@ -235,10 +260,10 @@ class _Compared:
             known = self._promised_inputs(true)
             held &= known
             held &= self.true["y"].isfinite()
-            if name.startswith("second") or name == "tangent":  # nothing is promised where an input is extreme
+            if name.startswith(("second", "tangent")):  # nothing is promised where an input is extreme
                 held &= self._near_inputs(true)
         else:  # of a row that is no number, or overflows in this dtype, no derivative is asked
-            there = self.true["y"].isfinite() & self.usual["y"].isfinite()
+            there = self._there()
             of_row = there.dim() > 1 and true.dim() > 1 and there.shape[:-1] == true.shape[:-1]
             held &= there.all(-1, keepdim=True) if of_row else there.all()
         bad = held & ~(off <= allowed)
@@ -261,9 +286,18 @@ class _Compared:
             if made_up.any() and not self._is_true(name, got, made_up):
                 yield f"{self._sentence(name, got, true, usual, made_up)}, which is undefined"
 
+    def _there(self) -> Tensor:
+        """Where the value is a number; of several outputs, whether all are everywhere."""
+        there = [
+            self.true[n].isfinite() & self.usual[n].isfinite()
+            for n, y in self.true.items()
+            if n.startswith("y") and y.is_floating_point()
+        ]
+        return there[0] if len(there) == 1 else torch.stack([t.all() for t in there]).all()
+
     def _terms(self, like: Tensor) -> Tensor:
         """The size of what second derivatives may be differences of, as far as gradients and they themselves tell."""
-        sizes = [t.double().abs().nan_to_num(0.0, 0.0) for n, t in self.true.items() if n != "y"]
+        sizes = [t.double().abs().nan_to_num(0.0, 0.0) for n, t in self.true.items() if not n.startswith("y")]
         if self.case.apart and all(t.shape == like.shape for t in sizes):
             return torch.stack(sizes).amax(0)
         return torch.stack([t.max() if t.numel() else torch.zeros((), dtype=torch.float64) for t in sizes]).max()
@@ -291,20 +325,22 @@ class _Compared:
                 if name == "y" and not got[i].isfinite():  # a pole, which torch's own functions may miss
                     continue
                 return False
-            value, terms = exactly
+            value, terms, corner = exactly
             spread = float(self.spreads[name][i].nan_to_num(0.0, 0.0))
             # What is held against others may be as wrong as they are, which in float64 shows here alone.
             others = [float(r[name][i]) for r in (self.usual, self.eager) if name in self.eager and name in r]
             rounding = 8 * max((abs(o - value) for o in others if math.isfinite(o)), default=0.0)
-            rounding += 64 * self.info.eps * max(abs(value), terms) + 16 * spread + _UNDERFLOW * self.info.tiny
+            rounding += 64 * self.info.eps * max(abs(value), terms) + corner + 16 * spread + _UNDERFLOW * self.info.tiny
             if not abs(float(got[i]) - value) <= rounding:
                 return False
         return True
 
-    def _exactly(self, name: str, inputs: Sequence[float], i: int) -> tuple[float, float] | None:
+    def _exactly(self, name: str, inputs: Sequence[float], i: int) -> tuple[float, float, float] | None:
         """A result at a point, derivatives by differences of many digits, and the size of the terms it is made of.
 
-        None where it is undefined.
+        The third number is how far the slopes on either side of a corner lie from it, where a tensor cancels: the
+        minimum of something and 0 has the convention of a clamp, that of something and w - w the one of a tie.
+        None where the result is undefined.
         """
         by_name = {s.name: s for s in self.made.formula.symbols}
         given_numbers = zip(self.made.drawn.spec.hyperparameters, self.case.numbers, strict=True)
@@ -324,24 +360,37 @@ class _Compared:
         if kind == "y":
             point = {s: v for s, v in zip(symbols, inputs, strict=True) if s is not None}
             (truth,) = Table([point | numbers], True)(self.made.formula)
-            return None if truth is None else (float(truth.value), 0.0)
+            return None if truth is None else (float(truth.value), 0.0, 0.0)
         with mp.workprec(_BITS):
             steps = [(abs(mp.mpf(v)) or mp.mpf(1)) * mp.mpf(2) ** -150 for v in inputs]
-            terms = []
+            terms, corners = [], [mp.mpf(0)]
+
+            def at(moves: Mapping[int, Any]) -> dict[Expr, Any]:
+                moved = ((s, mp.mpf(v) + moves.get(k, 0)) for k, (s, v) in enumerate(zip(symbols, inputs, strict=True)))
+                return {s: v for s, v in moved if s is not None} | numbers
+
             # Along each pair of variables, for steps are of the sizes of these.
             for places in product(*([k for k, share in enumerate(way) if share] for way in ways)):
                 points, signs = [], []
                 for sides in product((1, -1), repeat=len(places)):
-                    moved = [mp.mpf(v) for v in inputs]
-                    for k, side in zip(places, sides, strict=True):
-                        moved[k] += side * steps[k]
-                    points.append({s: v for s, v in zip(symbols, moved, strict=True) if s is not None} | numbers)
+                    moves = [(k, side * steps[k]) for k, side in zip(places, sides, strict=True)]
+                    points.append(at({k: sum(m for j, m in moves if j == k) for k in places}))
                     signs.append(math.prod(sides))
                 values = Exact(points, _BITS)(self.made.formula)
                 total = mp.fsum(sign * value for sign, value in zip(signs, values, strict=True))
-                terms.append(factor * total / mp.fprod(2 * steps[k] for k in places))
+                scale = factor / mp.fprod(2 * steps[k] for k in places)
+                terms.append(scale * total)
+                if self.made.cancelled:
+                    jumps = [self._jump(at, k, steps[k]) for k in places]
+                    of_second = mp.inf if max(jumps) > _SMOOTH else 0
+                    corners.append(of_second if len(places) > 1 else abs(factor * jumps[0]))
             slope, size = mp.fsum(terms), mp.fsum(map(abs, terms))
-            return (float(slope), float(size)) if mp.isfinite(slope) else None
+            return (float(slope), float(size), float(mp.fsum(corners))) if mp.isfinite(slope) else None
+
+    def _jump(self, at: Callable[[Mapping[int, Any]], dict[Expr, Any]], k: int, step: Any) -> Any:
+        """How far the slopes in a variable on either side of a point lie from that across it."""
+        before, here, after = Exact([at({k: way * step}) for way in (-1, 0, 1)], _BITS)(self.made.formula)
+        return abs(before - 2 * here + after) / (2 * step)
 
     def _sentence(self, name: str, got: Tensor, true: Tensor, usual: Tensor, bad: Tensor) -> str:
         index = tuple(bad.nonzero()[0].tolist())

@@ -24,6 +24,7 @@ from symgrad.compiler.compile import compile_operation
 from symgrad.compiler.operation import Operation, leaves
 from symgrad.importing import import_generated
 from symgrad.ir.expr import Expr
+from symgrad.ir.traversal import topological, transform
 from symgrad.parse import parse_formulas
 from symgrad.targets.cpp.language import CPP
 from symgrad.targets.fused.binding import Fused, fused
@@ -95,6 +96,15 @@ class Made:
 
     @cached_property
     def formula(self) -> Expr:
+        """What is computed of elements, and `cancelled` where it has the shape of a tensor that is no longer in it."""
+        return transform(self._whole, lambda node: node.args[0] if node.op == "expand" else node)
+
+    @cached_property
+    def cancelled(self) -> bool:
+        return any(node.op == "expand" for node in topological(self._whole))
+
+    @property
+    def _whole(self) -> Expr:
         return next(iter(leaves(self.operation.body))).formulas["y"]
 
     def with_passes(self, dtype: torch.dtype) -> bool:

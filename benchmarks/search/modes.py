@@ -10,7 +10,7 @@ from torch import Tensor
 
 from benchmarks.search.made import Made
 
-__all__ = ["modes"]
+__all__ = ["differing", "modes"]
 
 _MAPPED, _COMPILED = 8, 96  # one formula of so many
 _EPS = 256  # ulps of the largest element: sums may be made in another order
@@ -38,7 +38,7 @@ def modes(made: Made, seed: int, tensors: Sequence[Tensor], numbers: Sequence[An
     if seed % _MAPPED == 0:
         batches = [torch.stack([t, t.flip(0) if t.dim() else t]) for t in tensors]
         apart = zip(*(slopes(*(b[k] for b in batches)) for k in range(2)), strict=True)
-        yield from _differing("vmap", torch.func.vmap(slopes)(*batches), [torch.stack(own) for own in apart])
+        yield from differing("vmap", torch.func.vmap(slopes)(*batches), [torch.stack(own) for own in apart])
     if seed % _COMPILED == 0:
         yield from _compiled(function, tensors, floats)
 
@@ -57,7 +57,7 @@ def _compiled(function: Callable[..., Tensor], tensors: Sequence[Tensor], floats
             wanted = [leaves[k] for k in floats]
             found = torch.autograd.grad(y, wanted, torch.ones_like(y), allow_unused=True) if y.requires_grad else ()
             results.append([y, *(torch.zeros(()) if g is None else g for g in found)])
-        yield from _differing("torch.compile", *results)
+        yield from differing("torch.compile", *results)
 
 
 def _with(given: Sequence[Tensor], places: Sequence[int], own: Sequence[Tensor]) -> list[Tensor]:
@@ -65,7 +65,7 @@ def _with(given: Sequence[Tensor], places: Sequence[int], own: Sequence[Tensor])
     return [changed.get(k, t) for k, t in enumerate(given)]
 
 
-def _differing(mode: str, found: Sequence[Tensor], direct: Sequence[Tensor]) -> Iterator[str]:
+def differing(mode: str, found: Sequence[Tensor], direct: Sequence[Tensor]) -> Iterator[str]:
     for k, (got, true) in enumerate(zip(found, direct, strict=True)):
         if got.dtype != true.dtype or got.shape != true.shape:
             yield f"{mode}, result {k}: {got.dtype} {list(got.shape)}, by itself {true.dtype} {list(true.shape)}"

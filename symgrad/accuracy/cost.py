@@ -16,7 +16,8 @@ from symgrad.ops.functions import FUNCTIONS
 from symgrad.ops.tensors import TENSOR_OPS
 
 # Measured on a CPU at 4 million elements, one and two threads, in passes of an addition: what fits a vector unit is
-# bound by memory alone, and a Python scalar is one tensor less to read; `where` runs element by element.
+# bound by memory alone, and a Python scalar is one tensor less to read; `where` runs element by element, and takes 2
+# to 15 passes, as the processor foresees its mask. `benchmarks/passes.py` measures them.
 _ARITHMETIC = {
     "add": 1.0,
     "sub": 1.0,

@@ -27,6 +27,7 @@ _DRAWN, _TAKEN = 3072, 512  # points, and those of them that are computed
 _MOST_CONDITIONS = 3  # of which both sides are seen equally often
 _APART = 2.0**-12  # relative, beyond which the two computations differ
 _ERRS = 2.0**10  # ulp, beyond which a form is wrong
+_WORSE = 8  # times what the formula as it is written errs
 _MOST_JUDGED, _MOST_KEPT = 48, 12
 _WIDER = (2.2, 8.0)  # times as large is what vanishes beside 1 in float64, and what overflows there
 _SEED = 20
@@ -99,8 +100,13 @@ def _differ(value: Any, written: float) -> bool:
 
 
 def _erring(judge: Judge, form: Expr, wide: bool, points: Sequence[Environment]) -> list[Environment]:
-    """The points at which a form is wrong, the worst first."""
+    """The points at which a form is wrong, the worst first, if it is worse than the formula as it is written at any.
+
+    What cancels in the formula as well is not for a form to mend.
+    """
     own = Judge(judge.formula, judge.sample.at(FLOAT32, points), judge.precision)
-    errors = own.measure(form, FLOAT32, wide).errors
+    errors, written = (own.measure(f, FLOAT32, w).errors for f, w in ((form, wide), (judge.formula, False)))
     wrong = sorted((i for i, e in errors.items() if e > _ERRS), key=lambda i: -errors[i])
+    if not any(math.isinf(errors[i]) or errors[i] > _WORSE * written[i] for i in wrong):
+        return []
     return [points[i] for i in wrong[:: max(1, -(-len(wrong) // _MOST_KEPT))]]

@@ -2,8 +2,9 @@
 
 The order is chosen for range and sharing. Products multiply bounded function values before plain variables, so that
 a vanishing factor meets a large one early (`(s * x) * x` where `s * x**2` would be 0 * inf) and partial products are
-shared between formulas; a squared divisor divides twice, because its square overflows. The printer and the simulator
-both work on this form, so accuracy is measured on what is emitted.
+shared between formulas; a squared divisor divides twice, because its square overflows, and a hyperbolic cosine divides
+before a variable, which may be small. The printer and the simulator both work on this form, so accuracy is measured
+on what is emitted.
 
 Operations here are `add sub mul div neg pow` with two operands (`neg` one) and the functions of the table. Values
 without tensors are left whole: they are Python scalars.
@@ -21,6 +22,7 @@ from symgrad.ir.traversal import kept, topological
 
 # Functions whose values are bounded or decay: they enter products first.
 _BOUNDED = frozenset({"sigmoid", "tanh", "sin", "cos", "erf", "erfc", "sign", "exp", "where", "sinc"})
+_LARGE = frozenset({"cosh"})  # nowhere below 1, and growing: quotients by them decay
 
 
 def machine(roots: Iterable[Expr]) -> list[Expr]:
@@ -134,7 +136,7 @@ def _factors(factor: Fraction, factors: tuple[Expr, ...], lowered: Lowered) -> E
         return inner
     static = [f for f in factors if f.is_static]
     tensors = [f for f in factors if not f.is_static]
-    divisors = [f for f in tensors if _is_divisor(f)]
+    divisors = sorted(filter(_is_divisor, tensors), key=lambda f: f.args[0].op not in _LARGE)
     numerators = [f for f in tensors if not _is_divisor(f)]
     over, under = _scalar_fraction(factor, static)
     value: Expr | None = None

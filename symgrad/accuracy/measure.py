@@ -261,6 +261,20 @@ class Judge:
         """Compares expressions at some of the points."""
         return self.sample.check
 
+    def continues(self, form: Expr) -> bool:
+        """Whether a form has values where the formula has none, which a single point such as 0 / 0 may have.
+
+        That is where a rule was used outside its domain. All points are looked at as they are computed, and only those
+        that are suspect with many digits.
+        """
+        written, values = (self.sample.simulation(FLOAT64, FLOAT64)(machine_form(f)) for f in (self.formula, form))
+        known = {r.index for r in self.references(FLOAT64)}
+        points = self.sample.points[FLOAT64]
+        suspect = [
+            p for i, p in enumerate(points) if i not in known and written[i] != written[i] and values[i] == values[i]
+        ]
+        return bool(suspect) and not Check(suspect)(self.formula, form)
+
     @cached_property
     def limits(self) -> Limits:
         """What the formula tends to where a variable is infinite."""

@@ -98,5 +98,5 @@ class Pool:
             check = self.judge.check
             if any(step.rule in _BOUNDED for step in self.origin.get(form, ())):
                 check = self.judge.sample.thorough_check
-            self._equal[form] = check(self.formula, form)
+            self._equal[form] = check(self.formula, form) and not self.judge.continues(form)
         return self._equal[form]

@@ -130,7 +130,8 @@ def _measured(member: Member, offer: Candidate) -> Candidate:
     """The figures of a form, which counts as not finite where it is not equal to the formula."""
     judge, formula = member.judge, member.choice.formula
     narrow, double = judge.score(offer.form, FLOAT32, wide=offer.wide), judge.score(offer.form, FLOAT64)
-    if not judge.check(formula, offer.form) and not judge.check(member.choice.chosen.form, offer.form):
+    is_equal = judge.check(formula, offer.form) or judge.check(member.choice.chosen.form, offer.form)
+    if not is_equal or judge.continues(offer.form):
         narrow = replace(narrow, nonfinite=narrow.nonfinite + 1)
     return replace(offer, float32=narrow, float64=double)
 

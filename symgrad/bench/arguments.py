@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import replace
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,10 +20,11 @@ from symgrad.spec.model import Spec, Tensor
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["arguments", "drawn", "unfilled"]
+__all__ = ["arguments", "drawn", "sized", "unfilled"]
 
 _ROW = 1024  # of the last dimension, where there are that many elements
 _MIDDLE = 64
+_TRIED = 64  # elements of a call of which nothing but its success matters
 _FEW = 16  # along the first dimension, below which the largest is shortened
 
 
@@ -35,6 +39,23 @@ def arguments(spec: Spec, elements: int, dtype: torch.dtype, device: str = "cpu"
         for own, t in zip(spec.tensors, tensors, strict=True)
     ]
     return [*found, *settings]
+
+
+def sized(spec: Spec, composite: Callable[..., Any]) -> Spec:
+    """The spec with sizes that torch takes, if any: a hyperparameter may be that of a dimension, as of channels."""
+    import torch
+
+    settings = [_setting(spec, h) for h in spec.hyperparameters]
+    whole = [n for n in settings if isinstance(n, int) and n > 0]
+    named = dict.fromkeys(d for t in spec.tensors for d in t.shape or () if isinstance(d, str) and d != "...")
+    for dim, size in ((None, 0), *product(named, whole)):
+        shapes = [t.shape and tuple(size if d == dim else d for d in t.shape) for t in spec.tensors]
+        tensors = tuple(replace(t, shape=s) for t, s in zip(spec.tensors, shapes, strict=True))
+        with contextlib.suppress(RuntimeError):
+            own = replace(spec, tensors=tensors)
+            composite(*arguments(own, _TRIED, torch.float64))
+            return own
+    return spec
 
 
 def unfilled(spec: Spec, elements: int, dtype: torch.dtype) -> list[Any]:

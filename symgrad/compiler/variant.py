@@ -18,7 +18,7 @@ from symgrad.compiler.workbench import Slope, Workbench, isolate, of_shape
 from symgrad.differentiate.modes import is_tensor_op, jvp, vjp
 from symgrad.differentiate.symbols import cotangent, tangent
 from symgrad.ir.branches import Roots
-from symgrad.ir.expr import Expr, make
+from symgrad.ir.expr import ZERO, Expr, make
 from symgrad.ir.traversal import substitute, topological
 from symgrad.ops.tensors.shapes import ShapeConflict
 from symgrad.parse import Program
@@ -138,7 +138,10 @@ def _gradients_and_tangents(
     recognised: Mapping[str, Expr],
     wanted: Sequence[str],
 ) -> tuple[dict[tuple[str, str], Expr], dict[tuple[str, str], Expr]]:
-    """What each output's cotangent gives to each tensor's gradient, and that tensor's tangent to the output's."""
+    """What each output's cotangent gives to each tensor's gradient, and that tensor's tangent to the output's.
+
+    What is 0 everywhere is left out, as of a tensor that is read where another condition never lets it be.
+    """
     gradients: dict[tuple[str, str], Expr] = {}
     tangents: dict[tuple[str, str], Expr] = {}
     symbols = [program.symbols[t] for t in wanted]
@@ -151,7 +154,11 @@ def _gradients_and_tangents(
             pushed = jvp([root], {program.symbols[t]: tangent(t)}, bench.slope_form)
             if root in pushed:
                 tangents[output, t] = bench.finish(pushed[root])
-    return gradients, tangents
+    return _without_zeros(gradients), _without_zeros(tangents)
+
+
+def _without_zeros(derivatives: Mapping[tuple[str, str], Expr]) -> dict[tuple[str, str], Expr]:
+    return {key: form for key, form in derivatives.items() if form is not ZERO}
 
 
 @dataclass(frozen=True)

@@ -58,10 +58,10 @@ _WORDS: Mapping[str, str] = {
     "norm": "norm",
     "and": "inside",
     "or": "outside",
-    "not": "other",
     "sum_to": "reduced",
     "conform": "conformed",
     "expand": "spread",
+    "restore": "spread",
     "round": "rounded",
     "T": "transposed",
     "mT": "transposed",
@@ -89,8 +89,10 @@ _VAGUE = frozenset(
     [
         *("total", "product", "ratio", "diff", "chosen", "neg", "spread", "column", "square", "cube", "root", "matmul"),
         *("joined", "stacked", "padded", "reshaped", "picked", "placed", "scanned", "pulled", "head", "tail", "part"),
+        "inverse",
     ]
 )
+_OPPOSITES = {"and": "outside", "or": "inside"}  # what their negations are called
 _COMPARED = {"gt": "above", "ge": "at_least", "lt": "below", "le": "at_most", "eq": "equal", "ne": "unequal"}
 
 
@@ -152,7 +154,7 @@ def describe(node: Expr, names: Mapping[Expr, str], depth: int = 2) -> str:
         return _joint(node.args[0].args[0], "last" if place < 0 else str(place), names, "element")
     if node.op == "squeeze":
         return describe(node.args[0], names, depth)
-    word = _WORDS.get(node.op, node.op)
+    word = _OPPOSITES.get(node.args[0].op, "other") if node.op == "not" else _WORDS.get(node.op, node.op)
     factors = [a.args[0] if a.op in ("T", "mT") else a for a in node.args]
     if node.op in ("mul", "matmul") and all(_is_short(a, names) for a in factors):
         joint = "_".join(describe(a, names, 0) for a in factors)
@@ -205,4 +207,6 @@ def _power(node: Expr, names: Mapping[Expr, str]) -> str:
         return f"{base}_cubed" if base else "cube"
     if n is not None and n.denominator == 2 and n.numerator == 1:
         return f"root_{base}" if base else "root"
+    if n == -1:
+        return f"inverse_{base}" if base else "inverse"
     return f"{base}_power" if base else "power"

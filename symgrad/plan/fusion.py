@@ -13,7 +13,7 @@ from symgrad.ir import expr as ex
 from symgrad.ir import truth
 from symgrad.ir.expr import ONE, ZERO, Expr, make
 from symgrad.ir.pattern import match, wild
-from symgrad.ir.traversal import kept, topological
+from symgrad.ir.traversal import kept, substitute, topological
 from symgrad.ops.tensors import TENSOR_OPS, is_number
 
 a, b, c, g, k, y = wild("a"), wild("b"), wild("c"), wild("g"), wild("k"), wild("y")
@@ -39,7 +39,9 @@ GUARDED = "guarded"  # a choice that only a derivative needs
 
 FUSIONS = (
     Fusion("threshold_backward", _m("where", truth.compare("gt", a, 0), g, ZERO), (g, a), alike=True),
+    Fusion("threshold_backward", _m("where", truth.compare("le", a, 0), ZERO, g), (g, a), alike=True),
     Fusion("masked", _m("where", c, g, ZERO), (g, c), mask=c),
+    Fusion("masked", _m("where", c, ZERO, g), (g, _m("not", c)), mask=c),
     Fusion("sigmoid_backward", _m("mul", _m("mul", y, _m("sub", ONE, y)), g), (g, y), alike=True),
     Fusion("tanh_backward", _m("mul", _m("sub", ONE, _m("pow", y, ex.num(2))), g), (g, y), alike=True),
     Fusion("addcmul_scaled", _m("add", c, _m("mul", k, _m("mul", a, b))), (c, a, b, k), scalar=k),
@@ -82,9 +84,12 @@ def fuse(roots: Iterable[Expr], leaves: frozenset[Expr] = frozenset()) -> list[E
             continue
         first = _first(node, dims, uses, leaves, fused)
         if node in guards:
-            fused[node] = make(GUARDED, *(fused[x] for x in (node.args[1], node.args[0], node.args[2])))
+            mask, value, other = guards[node]
+            fused[node] = make(GUARDED, fused[value], _fused_mask(mask, fused), other)
         elif first is not None:
-            fused[node] = make(first[0], *(fused.get(x, x) for x in first[1]))
+            fused[node] = make(
+                first[0], *(_fused_mask(x, fused) if x.is_boolean else fused.get(x, x) for x in first[1])
+            )
         elif all(fused[x] is x for x in node.args):
             fused[node] = node
         else:
@@ -92,21 +97,39 @@ def fuse(roots: Iterable[Expr], leaves: frozenset[Expr] = frozenset()) -> list[E
     return [fused[r] for r in roots]
 
 
-def _guards(roots: Sequence[Expr], order: Iterable[Expr], leaves: frozenset[Expr]) -> frozenset[Expr]:
+def _fused_mask(mask: Expr, fused: Mapping[Expr, Expr]) -> Expr:
+    """A mask, or its negation, of fused operations."""
+    return fused[mask] if mask in fused else truth.logical("not", fused[mask.args[0]])
+
+
+def _choice(node: Expr) -> tuple[Expr, Expr, Expr] | None:
+    """A choice by a mask between a value and a number: where the mask chooses the value, that, and the number."""
+    if node.op != "where" or not _is_mask(node.args[0]):
+        return None
+    mask, then, otherwise = node.args
+    if _is_scalar(otherwise):
+        return mask, then, otherwise
+    return (truth.logical("not", mask), otherwise, then) if _is_scalar(then) else None
+
+
+def _guards(
+    roots: Sequence[Expr], order: Iterable[Expr], leaves: frozenset[Expr]
+) -> dict[Expr, tuple[Expr, Expr, Expr]]:
     """Choices of a number that no value shows, because the same mask hides what is computed from it element by element.
 
     They are there for its derivative, of which 0 times infinity would be NaN.
     """
-    chosen: dict[Expr, list[Expr]] = {}
+    chosen: dict[Expr, dict[Expr, tuple[Expr, Expr, Expr]]] = {}
     for node in order:
-        if node.op == "where" and node not in leaves and _is_mask(node.args[0]) and _is_scalar(node.args[2]):
-            chosen.setdefault(node.args[0], []).append(node)
-    hidden: set[Expr] = set()
+        own = None if node in leaves else _choice(node)
+        if own is not None:
+            chosen.setdefault(own[0], {})[node] = own
+    hidden: dict[Expr, tuple[Expr, Expr, Expr]] = {}
     for mask, nodes in chosen.items():
-        if any(n.args[2] is not ZERO for n in nodes) and any(n.args[2] is ZERO for n in nodes):
+        if len(nodes) > 1 and any(own[2] is ZERO for own in nodes.values()):
             shown = _shown(roots, mask, leaves)
-            hidden.update(n for n in nodes if n.args[2] is not ZERO and n not in shown)
-    return frozenset(hidden)
+            hidden |= {n: own for n, own in nodes.items() if n not in shown}
+    return hidden
 
 
 def _shown(roots: Iterable[Expr], mask: Expr, leaves: frozenset[Expr]) -> set[Expr]:
@@ -120,9 +143,10 @@ def _shown(roots: Iterable[Expr], mask: Expr, leaves: frozenset[Expr]) -> set[Ex
         found.add(node)
         if node in leaves:
             continue
-        hides = node.op == "where" and node.args[0] is mask and node.args[2] is ZERO
+        own = _choice(node)
+        below = own[1] if own is not None and own[0] is mask and own[2] is ZERO else None
         whole = node.op in TENSOR_OPS  # puts elements together
-        stack += [(a, (open_ or whole) and not (hides and a is node.args[1])) for a in node.args]
+        stack += [(a, (open_ or whole) and a is not below) for a in node.args]
     return shown
 
 
@@ -172,10 +196,10 @@ def _matches(node: Expr, dims: tuple[int, ...]) -> Sequence[_Match]:
                 continue
             if not _tensors(tensors) or (fusion.alike and not _alike(tensors)):
                 continue
-            arguments = tuple(bindings.get(x, x) for x in fusion.arguments)
-            inside = _interior(node, frozenset(arguments))
-            own = [a for n in (node, *inside) for a in n.args]
+            arguments = tuple(substitute(x, bindings) for x in fusion.arguments)
             masks = () if fusion.mask is None else (bindings[fusion.mask],)
+            inside = _interior(node, frozenset((*arguments, *masks)))
+            own = [a for n in (node, *inside) for a in n.args]
             found.append(_Match(fusion.name, arguments, {n: own.count(n) for n in inside}, (*tensors, *masks)))
     return found
 

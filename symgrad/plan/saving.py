@@ -28,6 +28,7 @@ from symgrad.plan.cut import cut_before
 from symgrad.plan.fusion import fuse
 from symgrad.spec.model import Packing
 
+RANDOM = "random_bits"
 _NOTHING: Mapping[Expr, Packing] = MappingProxyType({})
 _WHY_EXTRA = "spares recomputing it; unused where backward is differentiated"
 _MOST_EXTRAS = 6
@@ -149,6 +150,7 @@ def plan(
             kept = frozenset(s.value for s in base)
             candidates = _intermediates(outputs.values(), gradients, kept) if extras else []
             candidates += _signs(outputs.values(), gradients, kept) if masks else []
+            candidates += _drawn_masks(outputs.values(), gradients, kept) if masks else []
             plans += [priced(keeping(base, chosen)) for size in (1, 2) for chosen in combinations(candidates, size)]
 
     def preference(plan: Plan) -> tuple[float, ...]:
@@ -370,9 +372,22 @@ def _intermediates(outputs: Iterable[Expr], gradients: Sequence[Expr], kept: fro
     """Float values that forward computes and the gradients need, the dearest first."""
     forward = [n for n in topological(*outputs) if n.args and not n.is_static and not n.is_boolean]
     needed = read_by(gradients, kept)
-    shared = [n for n in forward if n in needed and n not in kept and _carries_data(n) and cost(n) >= _WORTH_KEEPING]
+    own = (n for n in forward if n in needed and n not in kept and (_carries_data(n) or is_drawn(n)))
+    shared = [n for n in own if n.op != RANDOM and cost(n) >= _WORTH_KEEPING]
     shared.sort(key=lambda n: -cost(n))
     return shared[:_MOST_EXTRAS]
+
+
+def _drawn_masks(outputs: Iterable[Expr], gradients: Sequence[Expr], kept: frozenset[Expr]) -> list[Expr]:
+    """What forward has compared with random numbers: masks that spare drawing these again."""
+    needed = read_by(gradients, kept)
+    return [n for n in topological(*outputs) if n.op in COMPARISONS and n in needed and n not in kept and is_drawn(n)]
+
+
+@PerNode
+def is_drawn(node: Expr) -> bool:
+    """Whether a value is made of random numbers."""
+    return node.op == RANDOM or any(map(is_drawn, data_arguments(node)))
 
 
 def _signs(outputs: Collection[Expr], gradients: Sequence[Expr], kept: frozenset[Expr]) -> list[Expr]:

@@ -297,4 +297,7 @@ class Field(RationalFunctions):
             columns.append([a / b for a, b in pairs])
         import sympy
 
-        return [mp.mpf(first(*(sympy.Float(v, 30) for v in row)).evalf(30)) for row in zip(*columns, strict=True)]
+        found = [first(*(sympy.Float(v, 30) for v in row)).evalf(30) for row in zip(*columns, strict=True)]
+        if any(v.is_extended_real is False for v in found):
+            raise Undecided(f"{first} is not everywhere real")
+        return [mp.mpf(v) for v in found]

@@ -17,6 +17,7 @@ from symgrad.testing.checks import check
 from symgrad.testing.compare import differences, gradient_names, number
 from symgrad.testing.derivatives import cotangents_of, node_of
 from symgrad.testing.facts import Settings, Subject
+from symgrad.testing.half import HALF, cast
 from symgrad.testing.samples import (
     bound,
     closed,
@@ -30,13 +31,8 @@ from symgrad.testing.samples import (
     leaves,
     listed,
     present,
-    reference,
     total,
 )
-
-_HALF = (torch.float16, torch.bfloat16)
-_MANY = 60_000  # elements: fewer than fused passes serve by themselves, for which they would be compiled
-_ALIKE = 203  # terms: no power of two, which would round as one term does
 
 
 def _of_composite(subject: Subject, tensors: Sequence[Any], settings: Settings | None = None) -> list[Tensor]:
@@ -52,7 +48,7 @@ def _of_composite(subject: Subject, tensors: Sequence[Any], settings: Settings |
     except (NotImplementedError, RuntimeError):
         kinds = [t.dtype for t in blank if isinstance(t, Tensor) and t.is_floating_point()]
         kind = functools.reduce(torch.promote_types, kinds)
-        outputs = listed(subject, formula(*_cast(blank, torch.float64)))
+        outputs = listed(subject, formula(*cast(blank, torch.float64)))
         return [y.to(kind) if y.is_floating_point() else y for y in outputs]
 
 
@@ -98,7 +94,7 @@ def _digits(subject: Subject, outputs: Sequence[Tensor], tensors: Sequence[Any],
     """A result in float64 has its digits, or as many as the composite's, whatever else is among the tensors."""
     given = [t for t in tensors if isinstance(t, Tensor) and t.is_floating_point()]
     with _default_dtype(torch.float64):  # in which functions of integers are computed
-        exact = listed(subject, composite(subject, subject.settings[0])(*_cast(tensors, torch.float64)))
+        exact = listed(subject, composite(subject, subject.settings[0])(*cast(tensors, torch.float64)))
     for k, (name, one, true) in enumerate(zip(subject.outputs, outputs, exact, strict=True)):
         if one.dtype != torch.float64 or not one.numel() or any(t.dim() == 0 for t in given):
             continue
@@ -136,7 +132,7 @@ def python_numbers(subject: Subject, device: str) -> Iterator[str]:
     """A Python number stands for a tensor without dimensions, and promotes like one."""
     settings = subject.settings[0]
     for i, value in itertools.product(range(len(subject.inputs)), subject.numbers):
-        for dtype in (*_HALF, torch.float32, torch.float64):
+        for dtype in (*HALF, torch.float32, torch.float64):
             tensors = draw(subject, (subject.first[0],) * len(subject.inputs), dtype, device)
             tensors[i] = value
             got = listed(subject, bound(subject.call, settings)(*tensors))
@@ -148,114 +144,6 @@ def python_numbers(subject: Subject, device: str) -> Iterator[str]:
             exact = listed(subject, composite(subject, settings)(*doubles))
             rounded = [y.to(w.dtype) for y, w in zip(exact, want, strict=True)]
             yield from differences(subject.outputs, got, rounded, case=case, tolerance=(2e-2, 2e-2))
-
-
-@check(applies=lambda subject: bool(subject.live))
-def half_precision(subject: Subject, device: str) -> Iterator[str]:
-    """In float16 and bfloat16 results are the true ones rounded once, or as near as the composite's."""
-    shapes = ((64,),) * len(subject.inputs) if subject.broadcasts else subject.first
-    for dtype, settings in itertools.product(_HALF, subject.settings):
-        x = draw(subject, shapes, dtype, device)
-        exact, single = (_cast(x, d) for d in (torch.float64, torch.float32))
-        ours, theirs = bound(subject.call, settings), reference(subject, settings)
-        got, true, rough, own = (
-            _unweighted(subject, f, t) for f, t in ((ours, x), (theirs, exact), (theirs, single), (ours, single))
-        )
-        if not all(subject.rounded_once):
-            try:
-                composed = _unweighted(subject, theirs, x)
-            except (NotImplementedError, RuntimeError):  # which torch has not in half precision
-                composed = true
-        names = [*(subject.outputs[i] for i in subject.live), *gradient_names(subject, present(x, subject.places))]
-        for k, (name, one, other, *less) in enumerate(zip(names, got, true, rough, own, strict=True)):
-            largest = torch.finfo(dtype).max
-            exponent = torch.frexp(other.clamp(-largest, largest))[1].clamp(min=-13)
-            ulp = torch.finfo(dtype).eps * torch.exp2(exponent.double() - 1)
-            # What cancels is no better in float32.
-            size, *lost = (float(t.abs().nan_to_num(0.0).max()) for t in (other, *(r.double() - other for r in less)))
-            allowed = 0.52 * ulp + (1e-7 if subject.pointwise else 1e-5) * size + 8 * max(lost)
-            if not subject.rounded_once[k >= len(subject.live)]:
-                distance = (composed[k].double() - other).abs().nan_to_num(0.0)
-                read = max(float(t.abs().nan_to_num(0.0).max()) for t in true)  # a rounded output that backward reads
-                allowed = allowed + 3 * ulp + 2 * float(distance.max()) + torch.finfo(dtype).eps * read
-            error = (one.double() - other).abs()
-            bad = ~(error <= allowed) & (other.abs() <= largest)
-            if bad.double().mean() > 0.1:  # a kink may be hit
-                at = int(torch.where(bad, error / ulp, -1.0).flatten().argmax())
-                yield (
-                    f"{name} in {str(dtype).removeprefix('torch.')} {subject.described(None, settings)} is "
-                    f"{number(one.flatten()[at])}, in truth {number(other.flatten()[at])}: "
-                    f"{float((error / ulp).flatten()[at]):.3g} ulp off ({int(bad.sum())} of {bad.numel()} elements)"
-                )
-
-
-def _cast(tensors: Sequence[Any], dtype: torch.dtype) -> list[Any]:
-    return [t.to(dtype) if t is not None and t.is_floating_point() else t for t in tensors]
-
-
-def _unweighted(subject: Subject, function: Any, tensors: Sequence[Any]) -> list[Tensor]:
-    """The outputs that are differentiated, and the gradients of their sum."""
-    arguments = leaves(subject, tensors)
-    returned = listed(subject, function(*arguments))  # of one call: each rounds its gradients
-    outputs = [returned[i] for i in subject.live]
-    roots = [y for y in outputs if y.requires_grad]
-    wrt = [t for t in arguments if t is not None and t.requires_grad]
-    found: Sequence[Tensor] = [torch.zeros_like(t) for t in wrt]
-    if roots and wrt:
-        found = torch.autograd.grad([y.sum() for y in roots], wrt, materialize_grads=True)
-    return [t.detach() for t in (*outputs, *found)]
-
-
-@check(applies=lambda subject: subject.broadcasts and len(subject.inputs) > 1 and bool(subject.places))
-def sums_in_half_precision(subject: Subject, device: str) -> Iterator[str]:
-    """The gradient of a number that 60000 elements share is summed before it is rounded."""
-    settings = subject.settings[0]
-    for i in subject.places:
-        shapes: list[Any] = [(_MANY,)] * len(subject.inputs)
-        shapes[i] = ()
-        x = draw(subject, tuple(shapes), torch.float16, device)
-        found = gradients(subject, bound(subject.call, settings), x)[1]
-        outputs, exact = expected(subject, settings, _cast(x, torch.float64))
-        if not has_values(outputs):  # rounded to half precision, arguments may meet where the formula has none
-            continue
-        for name, one, other in zip(gradient_names(subject, present(x, subject.places)), found, exact, strict=True):
-            lost = ~one.isfinite() & (1.1 * other).half().isfinite()
-            if lost.any():
-                values = f"is {number(one[lost][0])}, in truth {number(other[lost][0])}"
-                yield f"{name}, a sum of {_MANY} terms in float16, {values}"
-        if subject.rounded_once[1]:
-            yield from _alike(subject, settings, i, device)
-
-
-def _alike(subject: Subject, settings: Any, place: int, device: str) -> Iterator[str]:
-    """A sum of terms that are all alike shows whether they were rounded: their errors add up."""
-    for seed in range(8):
-        drawn = draw(subject, ((1,),) * len(subject.inputs), torch.float16, device, seed)
-        x = [t.reshape(()) if i == place else t.expand(_ALIKE).contiguous() for i, t in enumerate(drawn)]
-        calls = (
-            (subject.call, x),
-            (subject.call, _cast(x, torch.float32)),
-            (subject.composite, _cast(x, torch.float64)),
-        )
-        got, single, true = (_gradient_of_sum(subject, bound(f, settings), t, place) for f, t in calls)
-        if not abs(true) < 6e4:
-            continue
-        ulp = torch.finfo(torch.float16).eps * 2.0 ** max(math.frexp(true)[1] - 1, -14)
-        error = abs(got - true)
-        if not error <= 0.7 * ulp + 1e-6 * abs(true) + 8 * abs(single - true):
-            name = gradient_names(subject, [place])[0]
-            off = f"{error / ulp:.3g} ulp off"
-            yield f"{name}, a sum of {_ALIKE} equal terms in float16, is {got!r}, in truth {true!r}: {off}"
-
-
-def _gradient_of_sum(subject: Subject, function: Any, tensors: Sequence[Any], place: int) -> float:
-    arguments = leaves(subject, tensors, [place])
-    returned = listed(subject, function(*arguments))  # of one call: each rounds its gradients
-    outputs = [returned[i] for i in subject.live]
-    roots = [y.double().sum() for y in outputs if y.requires_grad]
-    if not roots:
-        return 0.0
-    return float(torch.autograd.grad(torch.stack(roots).sum(), arguments[place], materialize_grads=True)[0])
 
 
 @check()
@@ -351,7 +239,28 @@ def layouts(subject: Subject, device: str) -> Iterator[str]:
         got = [t.detach() for t in (*outputs, *found)][: len(want[0]) + len(want[1])]
         every = len(got) if has_values(want[0]) else len(want[0])  # expanded ones may leave the formula's domain
         pairs = names[:every], got[:every], [*want[0], *want[1]][:every]
-        yield from differences(*pairs, case=f"of {name} tensors", subject=subject)
+        found_wrong = list(differences(*pairs, case=f"of {name} tensors", subject=subject))
+        yield from found_wrong
+        if not found_wrong and every == len(got) and wrt and result is not None and subject.linear:
+            yield from _pushed(
+                subject,
+                f,
+                [t.detach().clone(memory_format=torch.contiguous_format) for t in wrt],
+                want[1],
+                f"of {name} tensors",
+            )
+
+
+def _pushed(
+    subject: Subject, function: Any, wrt: Sequence[Tensor], gradients: Sequence[Tensor], case: str
+) -> Iterator[str]:
+    """What forward mode makes of a total is the tangents' share in its gradients, among equal elements too."""
+    tangents = [torch.linspace(0.5, 1.5, t.numel()).to(t).reshape(t.shape) for t in wrt]
+    pushed = torch.func.jvp(lambda *x: total(subject, listed(subject, function(*x))), tuple(wrt), tuple(tangents))[1]
+    parts = [g * t for g, t in zip(gradients, tangents, strict=True)]
+    want, size = (sum(float(f(p)) for p in parts) for f in (torch.sum, lambda p: p.abs().sum()))
+    if math.isfinite(want) and not abs(float(pushed) - want) <= 1e-6 * size + 1e-9:
+        yield f"the tangent {case} is {number(pushed)}, by gradients {number(torch.tensor(want))}"
 
 
 @check(on_devices=False)

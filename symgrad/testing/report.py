@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 # Each of these enters its checks into the table.
-from symgrad.testing import compilers, conduct, derivatives, dtypes, packing, transforms, values  # noqa: F401
+from symgrad.testing import compilers, conduct, derivatives, dtypes, half, packing, transforms, values  # noqa: F401
 from symgrad.testing.checks import CHECKS, Finding, applicable, run
 from symgrad.testing.facts import Input, Settings, Shapes, Subject
 

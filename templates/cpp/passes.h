@@ -699,12 +699,12 @@ struct Pass final : Frame<Compute, Storage> {
             for (int k = 0; k < IN; k++) {
                 const Operand& own = pass.operand[k];
                 along[k] = own.inner;
+                step[k] = pass.rank > 0 ? own.step[pass.rank - 1] : 0;
                 if (BESIDE && abreast) {
                     soon[k] = later[k] = 0;
                     beside(k, pass, at + k * W, end, turned + k * W * end);
                     continue;
                 }
-                step[k] = pass.rank > 0 ? own.step[pass.rank - 1] : 0;
                 soon[k] = NEAR & along[k];
                 later[k] = (Row::reduced ? step[k] : FAR) & along[k];
                 plain = plain && along[k];
@@ -719,7 +719,6 @@ struct Pass final : Frame<Compute, Storage> {
             if (along[k]) {
                 pass.turn(data, at, length, turned);
                 later[k] = data + at[0] + W * step[k] - turned;  // where the rows after these begin
-
             } else {
                 Storage lanes[W];
                 for (int r = 0; r < W; r++) lanes[r] = data[at[r]];

@@ -50,3 +50,12 @@ def test_both_systems_find_the_same_value(row: Function) -> None:
             allowed = mp.mpf(2) ** (8 - LOOSE.get(row.name, BITS)) * abs(meant)
             assert abs(own - meant) <= allowed, (arguments, mp.nstr(own, 20), mp.nstr(meant, 20))
     assert decided >= 3
+
+
+def test_modified_bessel_functions_have_many_digits_between_series_and_asymptote() -> None:
+    with precision(1500):
+        x = ball(200.0)
+        i0, i1, k0, k1 = (BALLS[n](x) for n in ("i0", "i1", "modified_bessel_k0", "modified_bessel_k1"))
+        assert k0.rel_accuracy_bits() > 1400
+        assert k1.rel_accuracy_bits() > 1400
+        assert (i0 * k1 + i1 * k0 - 1 / x).contains(0)  # their Wronskian

@@ -330,6 +330,21 @@ def test_a_power_of_a_negative_number_keeps_its_value() -> None:
     torch.testing.assert_close(item.function(x, k), (x**k - 1) / k)
 
 
+@pytest.mark.parametrize(
+    ("formula", "written"),
+    [
+        ("log(x/w) - log(w) - log(1 + x)", lambda x, w: (x / w).log() - w.log() - (1 + x).log()),
+        ("log(x - w) - log(x + w) + log(w)", lambda x, w: (x - w).log() - (x + w).log() + w.log()),
+    ],
+    ids=["quotients", "differences"],
+)
+def test_a_logarithm_of_a_negative_number_stays_undefined(formula: str, written) -> None:
+    """As one logarithm of a quotient it had a value where two of three arguments are negative."""
+    item = compiled_text(f"\nop: logs\ntensors: {{x: , w: }}\noutputs: {{y: '{formula}'}}\n")
+    x, w = torch.cartesian_prod(torch.tensor([-3.0, -2.0, -0.5, 2.0]), torch.tensor([-1.0, 0.25, 1.5])).T
+    torch.testing.assert_close(item.function(x, w), written(x, w), equal_nan=True)
+
+
 def test_a_derivative_at_zero_is_worth_more_than_one_far_away() -> None:
     domains = "{x: {domain: '[0, oo)'}, k: {domain: '(0, oo)'}, n: {domain: '(0, oo)'}}"
     item = compiled_text(f"\nop: hill\ntensors: {domains}\noutputs: {{y: 1/(1 + (x/k)**n)}}\n")

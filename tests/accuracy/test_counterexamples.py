@@ -44,6 +44,13 @@ def test_the_conditioning_of_a_formula_is_no_counterexample() -> None:
     assert counterexamples(Judge(formula, Sample(FEW)), same, False, points, RANGES) is None
 
 
+def test_what_cancels_in_the_formula_as_well_is_no_reason_for_float64() -> None:
+    steps = ", ".join(f"h{k + 1}: 'tanh(h{k} * w + {k + 1}) + sin(h{k}) * w'" for k in range(6))
+    given = f"{{op: f, tensors: {{x: , w: }}, let: {{h0: x, {steps}}}, outputs: {{y: h6}}, options: {{kernels: none}}}}"
+    ((_, variant),) = compiled_text(given).operation.variants()
+    assert not any(choice.chosen.wide for choice in variant.slope_choices.values())
+
+
 def test_each_branch_of_a_rare_choice_gets_as_many_points() -> None:
     rare = truth.compare("lt", make("abs", K - num(3)), num(Fraction(1, 2)))
     formula = truth.where(rare, make("exp", A), A)

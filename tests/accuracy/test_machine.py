@@ -162,6 +162,12 @@ def test_a_squared_divisor_divides_twice() -> None:
     assert small == pytest.approx(1e20, rel=1e-6)
 
 
+def test_a_growing_divisor_divides_before_a_small_one() -> None:
+    form = machine_form(Y / X / make("cosh", Z) ** 2)
+    (value,) = Simulation([{X: 1e-42, Y: 3.0, Z: 20.0}], FLOAT32)(form)
+    assert value == pytest.approx(float(3 / mp.cosh(20) ** 2 / mp.mpf("1e-42")), rel=1e-2)
+
+
 def test_a_square_over_a_divisor_divides_first() -> None:
     (value,) = Simulation([{X: 1e25, Y: 1e20}], FLOAT32)(machine_form(X**2 / Y))
     assert value == pytest.approx(1e30, rel=1e-6)

@@ -16,12 +16,15 @@ from fused import imported, needs_compiler
 
 from symgrad.bench import limit as limits
 from symgrad.bench import report
-from symgrad.bench.arguments import arguments
+from symgrad.bench.arguments import arguments, sized
 from symgrad.bench.contenders import Contender
 from symgrad.bench.measure import Row, measure
 from symgrad.cli import main
+from symgrad.compiler.compile import compile_operation
 from symgrad.errors import SymgradError
+from symgrad.parse import parse_formulas
 from symgrad.spec import parse_spec
+from symgrad.targets.torch.composite import load_composite
 
 CHANNEL = """
 op: channel
@@ -58,6 +61,18 @@ def test_no_dimension_is_left_alone_where_others_are_long() -> None:
     fixed = "op: volume\ntensors: {a: {shape: [points, 3, 3]}}\noutputs: {v: det(a)}\n"
     (a,) = arguments(parse_spec(fixed), 9000, torch.float32)
     assert a.shape == (1000, 3, 3)
+
+
+def test_a_dimension_has_the_size_that_a_hyperparameter_gives() -> None:
+    shapes = "{x: {shape: [B, D, T]}, w: {shape: [D, 4]}}"
+    spec = parse_spec(
+        f"op: conv\ntensors: {shapes}\nhyperparameters: {{channels: 2}}\n"
+        "outputs: {y: 'conv1d(x, w[:, None], groups=channels)'}\n"
+    )
+    composite = load_composite(compile_operation(parse_formulas(spec)))
+    x, weight, channels = arguments(sized(spec, composite), 1 << 12, torch.float32)
+    assert composite(x, weight, channels).shape[1] == x.shape[1] == channels == 2
+    assert sized(parse_spec(GATE), lambda x, beta: x * beta) == parse_spec(GATE)
 
 
 def test_values_lie_in_a_domain_beyond_the_usual_range() -> None:

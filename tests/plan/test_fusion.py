@@ -135,7 +135,7 @@ def test_every_fusion_has_a_spelling_and_a_cost() -> None:
     assert {fusion.name for fusion in ROWS} | {GUARDED} == set(SPELLING) - {*BOUNDS}
     for fusion in ROWS:
         assert operation_cost(make(fusion.name, *fusion.arguments)) >= 0
-        assert {s for s in fusion.pattern.symbols if is_wild(s)} == {a for a in fusion.arguments if is_wild(a)}
+        assert {s for s in fusion.pattern.symbols if is_wild(s)} == {s for a in fusion.arguments for s in a.symbols}
 
 
 # ---------------------------------------------------------------------------------------------- whole graphs
@@ -221,3 +221,17 @@ def test_a_number_that_the_same_mask_hides_is_chosen_for_derivatives_alone() -> 
     assert chosen(make("sum", G / divisor, dim=-1, keepdim=True)) == ["where"]  # what is not hidden takes part in it
     shown = topological(*fuse(machine([truth.where(inside, G / divisor, 0), G * divisor])))
     assert [n.op for n in shown if n.op in ("where", GUARDED)] == ["where"]
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_a_mask_hides_whichever_way_it_is_written(number: int) -> None:
+    outside = truth.compare("gt", X * Y, 0)
+    exponential = make("exp", truth.where(outside, number, X))
+
+    def chosen(*values: Expr) -> list[str]:
+        return [n.op for n in topological(*fuse(machine(values))) if n.op in ("where", "masked", GUARDED)]
+
+    hidden = truth.where(outside, 0, G * exponential)
+    assert chosen(hidden) == [GUARDED, "masked"]
+    assert GUARDED not in chosen(truth.where(outside, G * exponential, 0)), "where the number is what is shown"
+    assert GUARDED not in chosen(hidden, G * exponential)

@@ -395,3 +395,30 @@ def test_a_running_sum_is_kept_where_backward_would_be_slower_with_another() -> 
     text = "op: weighted\ntensors: {x: }\noutputs: {y: 'cumsum(x, dim=-1) * x'}\noptions: {kernels: none}\n"
     variant = compiled_text(text).operation.variants()[0][1]
     assert [s.value.op for s in variant.plan.extras] == ["cumsum"]
+
+
+@pytest.mark.parametrize(
+    ("formula", "auto"), [("x + dropout(b, 0.5, seed)", "mask"), ("x + b * normal(x, seed)", "intermediate")]
+)
+def test_random_numbers_are_drawn_again_only_to_keep_least(
+    formula: str, auto: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = "\nop: drawn\ntensors: {x: , b: }\nhyperparameters: {seed: 0}\noutputs: {y: '%s'}\noptions: {save: %s}\n"
+    found: dict[str, list[torch.Tensor]] = {}
+    for policy, sources, times in (("auto", [auto], 1), ("memory", [], 2)):
+        item = compiled_text(text % (formula, policy))
+        ((_, variant),) = item.operation.variants()
+        assert [s.source for s in variant.plan.saved] == sources
+        drawn = list[None]()
+        own = item.module.rt.random_bits
+        monkeypatch.setattr(
+            item.module.rt, "random_bits", lambda *a, own=own, drawn=drawn: drawn.append(None) or own(*a)
+        )
+        generator = torch.Generator().manual_seed(1)
+        x, b = (torch.randn(2, 5, generator=generator).requires_grad_() for _ in range(2))
+        item.function(x, b).sum().backward()
+        assert len(drawn) == times
+        assert x.grad is not None and b.grad is not None
+        found[policy] = [x.grad, b.grad]
+        monkeypatch.undo()
+    torch.testing.assert_close(found["auto"], found["memory"])

@@ -14,6 +14,7 @@ from benchmarks.search.compiled import compile_together
 from benchmarks.search.draw import Drawn
 from benchmarks.search.hold import differences
 from benchmarks.search.made import Made
+from benchmarks.search.wide import TENSORS
 from symgrad.accuracy.machine import machine
 from symgrad.ir.traversal import topological
 
@@ -61,6 +62,25 @@ FINDS = {
         8001, "pointwise", "where(w <= 1, remainder(w, x) / v + fmod(w, x), x)"
     ),
     "a series where it is not read": Drawn(next(_SEEDS), "pointwise", "sinc(100 * x)"),
+    "a tensor that the condition around its own never lets be read": Drawn(
+        next(_SEEDS), "wide", "where(b, z * where(b, x, w) + x, 1 + x)", tensors=TENSORS
+    ),
+    "truth values beside numbers": Drawn(
+        next(_SEEDS),
+        "wide",
+        "sum(t * (w - x)[:, None], dim=[0, 2])",
+        tensors=TENSORS,
+        others={"y1": "any(b, dim=-1)"},
+        fixed=frozenset({"y1"}),
+    ),
+    "whole numbers that grow below a fraction line": Drawn(
+        next(_SEEDS), "wide", "x / silu(sech(z) + x)", tensors=TENSORS
+    ),
+    "a rest of whole numbers": Drawn(next(_SEEDS), "wide", "z % 3 * x", tensors=TENSORS),
+    "a draw in half precision": Drawn(
+        next(_SEEDS), "wide", "x + s * normal(x, seed)", tensors=TENSORS, options="accumulate: same"
+    ),
+    "a draw beside tangents alone": Drawn(next(_SEEDS), "wide", "dropout(x + w, 0.4, seed)", tensors=TENSORS),
 }
 _DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
 

@@ -88,6 +88,13 @@ def test_a_sign_that_differs_between_points_is_no_proof() -> None:
         is_zero(sp.sqrt((X - 1) ** 2 * Y) - (X - 1) * sp.sqrt(Y))
 
 
+def test_a_function_that_is_not_real_at_a_point_is_no_proof() -> None:
+    """SymPy's loggamma of a negative number is complex, and the sign of what is made of it is not to be had."""
+    below = make("lgamma", -OWN[X])
+    with pytest.raises(Undecided, match="real"):
+        reads_as_zero(make("pow", below**2, ex.HALF) - below, ex.ZERO, values)
+
+
 DERIVATIVES = {
     "a product": (X * sp.exp(X * Y) * sp.sin(X), sp.exp(X * Y) * ((1 + X * Y) * sp.sin(X) + X * sp.cos(X))),
     "a power of powers": (X**Y, Y * X ** (Y - 1)),

@@ -6,7 +6,7 @@ from torch.func import grad, jvp
 from torch.overrides import TorchFunctionMode
 
 from symgrad.testing import Input, Subject
-from symgrad.testing.dtypes import _gradient_of_sum
+from symgrad.testing.half import _gradient_of_sum
 from symgrad.testing.samples import expected, reference
 
 _FORMS = {

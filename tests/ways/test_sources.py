@@ -263,6 +263,11 @@ def test_an_operation_is_callable_has_its_names_and_its_mathematics(capsys: pyte
     assert "; proven by " in first and any("sigmoid" in line for line in others)
 
 
+def test_a_hyperparameter_may_have_any_name_of_pythons_own() -> None:
+    op = symgrad.op("op: f\ntensors: {x: }\nhyperparameters: {self: 1.5, args: 1.0}\noutputs: {y: self*args*x}\n")
+    assert op(torch.ones(2), self=2.0, args=3.0).tolist() == [6.0, 6.0]
+
+
 def test_a_large_formula_and_one_with_integers_show_no_marks_of_the_compiler() -> None:
     """What divides large formulas and fixes types is the identity, and no function that SymPy's users know."""
     large = sp.Add(*(sp.sin(k * X + BETA) * sp.exp(-k * BETA**2) / (k + X**2) for k in range(1, 20)))

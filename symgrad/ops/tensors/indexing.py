@@ -14,7 +14,7 @@ from symgrad.ir.truth import compare, where
 from symgrad.ops.tensors import sizes
 from symgrad.ops.tensors.extent import Dim, Extent, ShapeConflict, extent, positions, same, unknown
 from symgrad.ops.tensors.row import DIM, FIRST, Tangents, TensorOp, same_of_tangent
-from symgrad.ops.tensors.shaping import unsqueeze
+from symgrad.ops.tensors.shaping import expand, unsqueeze
 
 
 def _size_along(of: int) -> Callable[[Expr], Dim | None]:
@@ -60,10 +60,22 @@ def _gathered(node: Expr, operands: tuple[Extent, ...]) -> Extent:
 
 
 def _take_along_dim(x: Expr, index: Expr, dim: Any = None) -> Expr:
-    """torch's broadcasts; here both have all dimensions."""
-    if not (extent(x).exact and extent(index).exact):
+    """Both broadcast, except along `dim`."""
+    of, own = extent(x), extent(index)
+    if not (of.exact and own.exact):
         raise ValueError("take_along_dim needs declared shapes; gather(x, dim, index) does not")
-    return make("gather", x, index, dim=dim)
+    places = positions(dim, of)
+    if places is None or len(places) != 1 or len(of.dims) != len(own.dims):
+        return make("gather", x, index, dim=dim)
+    along = len(of.dims) + places[0]
+
+    def spread(value: Expr, other: Expr) -> Expr:
+        sides = enumerate(zip(extent(value).dims, extent(other).dims, strict=True))
+        if all(k == along or a != 1 or b == 1 for k, (a, b) in sides):
+            return value
+        return expand(value, value + make("sum", other, dim=places, keepdim=True))  # whose shape alone is read
+
+    return make("gather", spread(x, index), spread(index, x), dim=dim)
 
 
 def _scatter_add(x: Expr, index: Expr, source: Expr, dim: Any) -> Expr:

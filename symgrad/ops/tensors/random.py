@@ -1,4 +1,4 @@
-"""Random numbers that a seed and a place determine: they are drawn again wherever they are needed, and never kept.
+"""Random numbers that a seed and a place determine: they may be drawn again wherever they are needed.
 
 The numbers are those of SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014),
 with the place of an element as the counter. They are integers, so that no derivative passes.
@@ -56,7 +56,8 @@ INTERNAL = (
         integer=frozenset({1}),
         differentiable=False,
         called=tuple(row.name for row in ROWS),
-        cost=0.0,  # nothing else is worth keeping in its place
+        exact=True,
+        cost=30.0,
         **_SEED,
     ),
 )

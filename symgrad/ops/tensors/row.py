@@ -89,7 +89,7 @@ class TensorOp:
         same: whether of one number, in whatever shape, it is that number again.
         fixes: other numbers of which it is that number again.
         within: an interval that its results are in, whatever its operands are.
-        exact: whether it only moves elements and rounds nothing; what costs nothing does neither.
+        exact: whether it rounds nothing, as what only moves elements; what costs nothing does not either.
         rounds_inside: whether torch rounds intermediate values in half precision, on some device.
         view: whether its result may share the memory of its first operand.
         called: what specs call, where they have no name for it itself.

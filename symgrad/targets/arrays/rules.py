@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
+from symgrad.analysis.comparisons import measured
 from symgrad.compiler.operation import Variant
 from symgrad.differentiate.modes import is_tensor_op
 from symgrad.differentiate.symbols import cotangent, tangent
@@ -21,6 +22,7 @@ from symgrad.parse.formula import formula
 from symgrad.plan.saving import read_by
 from symgrad.targets.arrays.layout import Layout
 from symgrad.targets.arrays.schedule import Target, statements
+from symgrad.targets.torch.roundings import roundings
 
 __all__ = ["Rule", "described", "is_light", "pulled", "pushed"]
 
@@ -194,12 +196,17 @@ def described(layout: Layout, variant: Variant, value: Expr) -> str:
 
 
 def _outputs_read(layout: Layout, variant: Variant, cut: Sequence[Expr], forms: Sequence[Expr]) -> dict[Expr, str]:
-    """The outputs that are at hand: those of the cut, and those that only a condition asks about."""
+    """The outputs that are at hand: those of the cut, and those that only a condition asks about.
+
+    What is compared with what was computed may have been rounded since: it is computed again, or kept as it was.
+    """
     outputs = {form: layout.outputs[n] for n, form in variant.outputs.items() if form.op != "sym" and form.tensors}
     order = topological(*forms)
     asked = {a for n in order if n.is_boolean for a in n.args}
     asked -= {*forms, *(a for n in order if not n.is_boolean for a in n.args)}
-    return {form: name for form, name in outputs.items() if form in cut or form in asked}
+    rounded = frozenset(form for form in outputs if roundings(form))
+    compared = frozenset[Expr]().union(*(measured(n, rounded) for n in order if n.is_boolean))
+    return {form: name for form, name in outputs.items() if (form in cut or form in asked) and form not in compared}
 
 
 def _read(forms: Sequence[Expr], leaves: frozenset[Expr]) -> frozenset[Expr]:

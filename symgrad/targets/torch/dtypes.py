@@ -157,7 +157,7 @@ def floated_groups(root: Expr) -> tuple[frozenset[Expr], ...]:
             found.add(frozenset(declared[s] for s in node.tensors if s in declared))
         # A divisor is no float of its own, and of whole numbers to the power of others torch makes whole ones.
         read = [a.args[0] if node.op == "mul" and _is_divisor(a) else a for a in data_arguments(node)]
-        pending += [a for a in read if a not in seen]
+        pending += [a for a in read if a not in seen and not a.is_boolean]
         seen.update(read)
     every = frozenset(declared.values())
     return tuple(sorted((g for g in found if g and g < every), key=lambda g: sorted(s.name for s in g)))

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from symgrad.lower.growth import BOUNDS
 
 # What the runtime file computes faster than torch does; composites call torch.
-FASTER: Mapping[str, str] = {"var": "rt.var({0}, {attributes})"}
+FASTER: Mapping[str, str] = {"var": "rt.var({0}, {attributes})", "cat": "rt.cat(({operands},), {dim})"}
 
 SPELLING: Mapping[str, str] = {
     "threshold_backward": "torch.ops.aten.threshold_backward({0}, {1}, 0)",

@@ -18,7 +18,7 @@ from symgrad.lower.program import missing
 from symgrad.ops.tensors import TENSOR_OPS, Ref, is_index
 from symgrad.ops.tensors.einsum import contracts_nothing
 from symgrad.plan.packing import is_inexact
-from symgrad.plan.saving import Saved
+from symgrad.plan.saving import Saved, is_drawn
 from symgrad.spec import Spec
 from symgrad.targets.torch.printer import Printer
 from symgrad.targets.torch.roundings import roundings
@@ -265,9 +265,14 @@ class Layout:
 
     @property
     def widened(self) -> list[str]:
-        """Local names of the tensors that forward may have to widen: whole numbers only where all is in float64."""
+        """Local names of the tensors that forward may have to widen."""
+        return self.computed_wide if self.widens else []
+
+    @property
+    def computed_wide(self) -> list[str]:
+        """Local names of the tensors that are widened where anything is: whole numbers only where all is in float64."""
         whole = {"float", "int"} if self.wide_values else {"float"}
-        return [self.arguments[t.name] for t in self.spec.tensors if self.widens and t.dtype in whole]
+        return [self.arguments[t.name] for t in self.spec.tensors if t.dtype in whole]
 
     @cached_property
     def widens_slopes(self) -> bool:
@@ -339,27 +344,25 @@ class Layout:
         return (*(s for s in self.kept(variant) if s.value not in outputs), *self.chosen(variant))
 
     def chosen(self, variant: Variant) -> tuple[Saved, ...]:
-        """The indices that the operations of forward find beside what they stand for: they have no derivative."""
+        """What has no derivative and forward has at hand: indices that operations find beside what they stand for, and
+        masks that were drawn."""
         if self.spec.options.fused or self.is_packed:
             return ()
         forward = topological(*variant.outputs.values())
         beside = {(n.args, n.attrs) for n in forward if n.op in TENSOR_OPS and not is_index(n)}
-        masks = (s for s in variant.plan.base if is_index(s.value) and s.value not in variant.outputs.values())
-        return tuple(s for s in masks if (s.value.args, s.value.attrs) in beside)
+        masks = [s for s in variant.plan.base if s.source == "mask" and s.value not in variant.outputs.values()]
+        found = (is_index(s.value) and (s.value.args, s.value.attrs) in beside for s in masks)
+        return tuple(s for s, own in zip(masks, found, strict=True) if own or is_drawn(s.value))
 
     @cached_property
     def hyperparameters_on_ctx(self) -> list[str]:
-        """Hyperparameters that backward or jvp read, in order."""
+        """Hyperparameters that backward or jvp read beside what is always saved, in order."""
         program, spec = self.operation.program, self.spec
-        used: set[Expr] = set()
+        used = set(conditions(self.operation.derivative_body))
         for variant in self.variants:
-            for value in derivatives(variant):
-                used |= value.symbols
-            for saved in variant.plan.saved:
-                used |= saved.value.symbols
-        used |= conditions(self.operation.derivative_body)
-        kept = [s.value for v in self.variants for s in v.plan.saved]
-        named = references([*(d for v in self.variants for d in derivatives(v)), *kept])
+            kept = frozenset(s.value for s in variant.plan.base)
+            used.update(n for n in topological(*derivatives(variant), leaves=kept) if n not in kept)
+        named = references(used)
         return [h.name for h in spec.hyperparameters if program.symbols[h.name] in used or h.name in named]
 
     @cached_property
@@ -400,10 +403,10 @@ def derivatives(variant: Variant) -> list[Expr]:
     ]
 
 
-def references(values: Iterable[Expr]) -> frozenset[str]:
-    """The hyperparameters that are attributes of tensor operations, such as a `dim`."""
+def references(nodes: Iterable[Expr]) -> frozenset[str]:
+    """The hyperparameters that are attributes of tensor operations among some nodes, such as a `dim`."""
     found: set[str] = set()
-    for node in topological(*values):
+    for node in nodes:
         for _, value in node.attrs:
             found.update(v.name for v in (value if isinstance(value, tuple) else (value,)) if isinstance(v, Ref))
     return frozenset(found)

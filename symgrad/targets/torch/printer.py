@@ -78,7 +78,8 @@ class Printer(Arithmetic):
         whole = row.name != "heaviside" and all(n or is_integer(a) for n, a in zip(numbers, node.args, strict=True))
         if row.tensor_args:
             like = self._lender(node.args[numbers.index(False)])
-            filled = "{0}.new_full((), {1}, dtype=torch.get_default_dtype())" if whole else "{0}.new_full((), {1})"
+            floats = whole and not is_integer(node)
+            filled = "{0}.new_full((), {1}, dtype=torch.get_default_dtype())" if floats else "{0}.new_full((), {1})"
             arguments = [code(filled, like, a) if n else a for n, a in zip(numbers, arguments, strict=True)]
         if row.of_floats and whole and not (row.tensor_args and any(numbers)):
             arguments[0] = code("{0}.to(torch.get_default_dtype())", arguments[0])

@@ -85,7 +85,7 @@ def read_as_attributes(layout: Layout) -> frozenset[str]:
     formulas = [f for v in layout.variants for f in v.formulas.values()]
     views = [(n, row) for n in topological(*formulas) if (row := TENSOR_OPS.get(n.op)) is not None and row.view]
     bounds = [s for n, row in views for k in row.numbers if k < len(n.args) for s in n.args[k].symbols]
-    return references(formulas) | {s.name for s in bounds if s["kind"] == "int"}
+    return references(topological(*formulas)) | {s.name for s in bounds if s["kind"] == "int"}
 
 
 def variant_at(layout: Layout, values: Sequence[Any]) -> Variant | None:

@@ -175,9 +175,11 @@ def declared_size(printer: Printer, like: Expr, dim: object) -> Code | None:
 def print_device(printer: Printer, like: Expr) -> Code:
     """The device of a tensor that is at hand."""
     lender = lender_of(printer, like)
-    if lender is None:  # backward may have kept labels alone
-        tensors = (n for n in printer.names if n.op == "sym" and not n.is_static)
-        lender = min(tensors, key=lambda n: (n.is_differential, n.name))
+    if lender is None:  # labels alone may be kept; in forward mode no single tangent is surely there
+        kept = (n for n in printer.names if n.op == "sym" and not n.is_static and not n.is_differential)
+        lender = min(kept, key=lambda n: n.name, default=None)
+    if lender is None:
+        return code("rt.device(ctx)")
     return code("{0}.device", printer(lender))
 
 

@@ -141,7 +141,9 @@ def _forms(layout: Layout, variant: Variant) -> Iterator[tuple[list[Expr], list[
     are evaluated."""
     written = {name: formula for name, formula in variant.formulas.items() if not _has_operations(formula)}
     for name, formula in written.items():
-        yield [variant.outputs[name]], [formula], _plain
+        output = _pointwise(variant.outputs[name])
+        if output is not None:
+            yield [output], [formula], _plain
     for tensor in layout.differentiable:
         own = {o: _pointwise(g) for (o, t), g in variant.gradients.items() if t == tensor and o in written}
         if own and None not in own.values():
@@ -171,13 +173,13 @@ def _has_operations(form: Expr) -> bool:
     return any(is_tensor_op(n) for n in topological(form))
 
 
-def _pointwise(gradient: Expr) -> Expr | None:
-    """A gradient without what brings it in the shape and dtype of its tensor; None if it is not pointwise."""
+def _pointwise(form: Expr) -> Expr | None:
+    """An output or gradient without what brings it in its shape and dtype; None if it is not pointwise."""
     mapped: dict[Expr, Expr] = {}
-    for node in topological(gradient):
+    for node in topological(form):
         args = [mapped[a] for a in node.args]
         mapped[node] = args[0] if node.op in _OF_SHAPES else rebuild(node, args)
-    return None if _has_operations(mapped[gradient]) else mapped[gradient]
+    return None if _has_operations(mapped[form]) else mapped[form]
 
 
 def _is_within(value: float, domain: Interval) -> bool:

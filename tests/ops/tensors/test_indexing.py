@@ -30,6 +30,20 @@ def test_gather_adds_what_is_picked_twice() -> None:
     check("take_along_dim(x, i, dim=1)", {"x": x, "i": index}, like=lambda x, i: x.gather(1, i), declare=(True,))
 
 
+@pytest.mark.parametrize(("of", "by"), [((1, 5), (4, 3)), ((4, 5), (1, 3)), ((1, 5, 3), (4, 2, 1)), ((3, 1), (4, 5))])
+def test_take_along_dim_broadcasts_the_other_dimensions(of: tuple[int, ...], by: tuple[int, ...]) -> None:
+    dim = 0 if of == (3, 1) else 1
+    shapes = [", ".join(str(n) if n == 1 else f"d{n}" for n in shape) for shape in (of, by)]
+    text = f"op: f\ntensors: {{x: {{shape: [{shapes[0]}]}}, i: {{shape: [{shapes[1]}], dtype: int}}}}\n"
+    op = compiled_text(text + f"outputs: {{y: 'sin(take_along_dim(x, i, dim={dim}))'}}\n")
+    x, i = rand(*of).requires_grad_(), whole(of[dim], *by)
+    own, right = op.function(x, i), torch.take_along_dim(x, i, dim=dim).sin()
+    torch.testing.assert_close(own, right)
+    weights = torch.rand_like(own)
+    own, right = (torch.autograd.grad((weights * y).sum(), x)[0] for y in (own, right))
+    torch.testing.assert_close(own, right)
+
+
 def test_places_are_on_a_device_where_backward_keeps_labels_alone() -> None:
     text = "op: f\ntensors: {x: {shape: [B, N]}, v: {shape: [N]}, i: {shape: [B], dtype: int}}\n"
     op = compiled_text(text + 'outputs: {y: "where(arange(N) < i[:, None], v - x, 0)"}\n')

@@ -38,13 +38,15 @@ def test_neighbouring_seeds_and_places_are_independent() -> None:
     assert pairs.abs().max() < 0.015
 
 
-def test_backward_draws_again_what_forward_drew_and_keeps_nothing_of_it() -> None:
-    op = compiled_text(DROPOUT)
+@pytest.mark.parametrize("policy", ["auto", "memory"])
+def test_backward_has_the_mask_of_forward_or_draws_it_again(policy: str) -> None:
+    op = compiled_text(DROPOUT.replace("kernels: none", f"kernels: none, save: {policy}"))
     x, w = torch.randn(2000, requires_grad=True), torch.full((2000,), 3.0, requires_grad=True)
     saved: list[torch.Tensor] = []
     with torch.autograd.graph.saved_tensors_hooks(lambda t: (saved.append(t), t)[1], lambda t: t):
         y = op.function(x, w, seed=7)
-    assert {t.data_ptr() for t in saved} <= {x.data_ptr(), w.data_ptr()}
+    own = [t for t in saved if t.data_ptr() not in (x.data_ptr(), w.data_ptr())]
+    assert [t.dtype for t in own] == ([torch.bool] if policy == "auto" else [])
     kept = y != 0
     assert 0.7 < kept.float().mean() < 0.8
     grad_x, grad_w = torch.autograd.grad(y.sum(), (x, w))

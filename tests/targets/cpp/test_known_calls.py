@@ -125,12 +125,16 @@ def test_a_tracer_that_wraps_no_tensors_sees_known_calls(modules):
         torch.autograd.grad(y.sum(), x)
         gate.gate(x.detach(), beta)
     assert gate._kernels.known
-    agree([make_fx(gate.gate)(x.detach(), beta)(2 * x, beta)], [gate.gate(2 * x, beta)])
+    for early in (False, True):
+        traced = make_fx(gate.gate, pre_dispatch=early)(x.detach(), beta)
+        agree([traced(2 * x, beta)], [gate.gate(2 * x, beta)])
     pulled = make_fx(lambda g: torch.autograd.grad(gate.gate(x, beta), x, g)[0])
     late = make_fx(lambda g: torch.autograd.grad(y, x, g, retain_graph=True)[0])
     y, ones = gate.gate(x, beta), torch.ones_like(x)
     (gradient,) = torch.autograd.grad(y, x, retain_graph=True, grad_outputs=ones)
     agree([way(ones)(2 * ones) for way in (pulled, late)], [2 * gradient] * 2)
+    early = make_fx(lambda g: torch.autograd.grad(gate.gate(x, beta), x, g)[0], pre_dispatch=True)
+    agree([early(ones)(2 * ones)], [2 * gradient])
 
 
 def test_a_cotangent_that_is_missing_or_lies_otherwise(modules):
@@ -260,6 +264,7 @@ def test_a_tensor_that_is_given_twice_is_not_taken_for_two_others(modules):
 PRIVATE = [
     (torch._C, "_dynamo"),
     (torch._C, "_len_torch_dispatch_stack"),
+    (torch._C, "_dispatch_tls_is_dispatch_key_included"),
     (torch._C._dynamo.guards, "TensorGuards"),
     (torch._C._dynamo.guards, "_empty_strided_cpu"),
 ]

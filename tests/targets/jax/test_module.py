@@ -138,6 +138,16 @@ def test_half_precision_is_computed_in_float32(tmp_path: Path) -> None:
     np.testing.assert_array_equal(gate(x).astype(jnp.float32), truth.astype(jnp.float32))
 
 
+def test_the_extremum_in_half_precision_is_that_of_what_was_computed(tmp_path: Path) -> None:
+    """The output is rounded, and no element need be equal to it."""
+    least = imported(spec("least", "tensors: {x: , w: }\noutputs: {y: amin(3*x + w)}\n"), "jax", tmp_path).least
+    for seed in range(8):
+        numbers = np.random.default_rng(seed).normal(size=(2, 99))
+        for kind in (jnp.float16, jnp.bfloat16):
+            gradient = jax.grad(least)(*jnp.asarray(numbers).astype(kind))
+            assert gradient.sum() == 3
+
+
 def test_hyperparameters_are_no_arrays(tmp_path: Path) -> None:
     clip = imported(CLIP, "jax", tmp_path).clip
     with pytest.raises(TypeError, match="limit must be of type float"):

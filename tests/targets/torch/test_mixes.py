@@ -49,6 +49,7 @@ OTHERS = [
     "x**0.5 * y",
     "where(x > 0, 0.5, y)",
     "where(x > 0, exp(y), x)",
+    "where(x / 3 < 1, x * y, y)",
     "clamp(x, -1, 0) * y",
     "asinh(x / (1 + exp(y)))",
     "max(x, 0.5) * y",

@@ -137,6 +137,11 @@ def test_infinities_are_left_out_where_autograd_alone_adds_before_it_multiplies(
     assert "math.inf" not in special(Layout(compiled_text(text).operation))[0]
 
 
+def test_an_output_out_of_which_a_tensor_cancels_is_looked_at_without_its_shape() -> None:
+    text = "{op: f, tensors: {x: , z: }, outputs: {y: exp(x - z)/(log(x)/exp(z)) - x}}"
+    assert "0.0" in special(Layout(compiled_text(text).operation))[1]
+
+
 def test_infinities_are_left_out_where_the_form_alone_has_no_number() -> None:
     operation = compiled_text("{op: f, tensors: {x: }, outputs: {y: 2 * x}}").operation
     (variant,) = [v for _, v in operation.variants()]

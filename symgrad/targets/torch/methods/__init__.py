@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
+from symgrad.analysis.comparisons import measured
 from symgrad.compiler.operation import Variant
+from symgrad.ir.expr import Expr
+from symgrad.ir.traversal import topological
 from symgrad.lower.code import Code, any_of, code, constant, keyword, name, tuple_of
 from symgrad.lower.program import Assign, Condition, Do, If, Program, Statement, missing, reads, unpacking
-from symgrad.lower.schedule import Target, statements
+from symgrad.lower.schedule import Scope, Target, statements
 from symgrad.targets.torch.methods.backward import Backward
-from symgrad.targets.torch.methods.common import keepers, needs
+from symgrad.targets.torch.methods.common import keepers, needs, widening
 from symgrad.targets.torch.methods.forward import Forward
 from symgrad.targets.torch.methods.jvp import Jvp
+from symgrad.targets.torch.roundings import roundings
 
 __all__ = ["Methods", "keepers"]
 
@@ -57,14 +62,14 @@ class Methods(Forward, Backward, Jvp):
         chosen = layout.chosen(variant)
         found = self.residual_names[len(layout.returned(variant)) - len(chosen) :]
         for local, value in zip(found, chosen, strict=False):  # compilers are given no residuals
-            program.append(If(missing(local).code, statements([Target(local, value.value)], scope, layout.printing)))
+            program.append(If(missing(local).code, self._mask(local, value.value, scope)))
             scope.known[value.value] = local
         for value in variant.plan.base:
             needed = self._needed_by(value.value, variant)
             own = scope.known.get(value.value)
             if own is None:
                 local = scope.names.for_value(value.value, scope.known)
-                computed = statements([Target(local, value.value)], scope, layout.printing)
+                computed = self._mask(local, value.value, scope)
                 if len(computed) > 1:  # parts of it are shared
                     program += [Assign(local, constant(None)), If(any_of([needs(t).code for t in needed]), computed)]
                     saved.append(name(local))
@@ -91,6 +96,34 @@ class Methods(Forward, Backward, Jvp):
             more += [keyword("spared", constant(spared))] if spared else []
             more = [keyword("op", constant(layout.spec.op)), keyword("forms", constant(tuple(forms))), *more]
         return (*program, Do(code(f"{self._saver}.save(ctx, inputs, {{0}}, {{1}})", shown, [*saved, *more])))
+
+    def _mask(self, local: str, value: Expr, scope: Scope) -> Program:
+        """A mask, or indices, under a name: of what forward compared, before it was rounded.
+
+        What an output was rounded from is computed again where it was; its sign is that of the output.
+        """
+        layout = self.layout
+        outputs = {form: own for form, own in scope.known.items() if form.args}
+        signs = frozenset(outputs).difference(measured(value, frozenset(outputs)))
+        same = layout.spec.options.accumulate == "same" or (layout.multiplies and not layout.widens)
+        if same or not roundings(value, signs):
+            return statements([Target(local, value)], scope, layout.printing)
+        tensors = {form: own for form, own in scope.known.items() if own in layout.computed_wide}
+        wide = {form: scope.names.fresh(f"wide_{own}") for form, own in tensors.items()}
+        program = list(widening(list(wide.values()), "_", layout.wide_values, values=list(tensors.values())))
+        rounded = {form: own for form, own in outputs.items() if form not in signs}
+        there = replace(scope, known={f: wide.get(f, own) for f, own in scope.known.items() if f not in rounded})
+        beside = frozenset(topological(value, leaves=frozenset(rounded)))
+        for form, own in rounded.items():
+            for operand in (a for a in form.args if a in beside and a.args and a not in there.known):
+                name_ = scope.names.for_value(operand, there.known, scope.lets)
+                program += statements([Target(name_, operand)], there, layout.printing)
+                there.known[operand] = name_
+            name_ = scope.names.fresh(f"wide_{own}")
+            program.append(Assign(name_, code("rt.unrounded({0}, {1})", own, list(wide.values()))))
+            program.append(If(missing(name_).code, statements([Target(name_, form)], there, layout.printing)))
+            there.known[form] = name_
+        return (*program, *statements([Target(local, value)], there, layout.printing))
 
 
 def _if_any(conditions: Iterable[Condition], value: Code) -> Code:

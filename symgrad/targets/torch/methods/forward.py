@@ -19,6 +19,7 @@ from symgrad.targets.torch.dtypes import Operands, cast, floated_groups, lender,
 from symgrad.targets.torch.methods.common import Common, widening
 
 _ROUND = "rt.narrow({0}, dtype)"
+_AS_IT_IS = "{0}"
 
 
 @dataclass(frozen=True)
@@ -79,7 +80,7 @@ class Forward(Common):
         layout = self.layout
         names = layout.widened
         if not names:
-            return _Widening((), dict.fromkeys(variant.outputs, "{0}"))
+            return _Widening((), dict.fromkeys(variant.outputs, _AS_IT_IS))
         symbols = layout.symbols()
         sources = {name: promoted(formula) for name, formula in variant.formulas.items()}
         present = frozenset().union(*(f.tensors for f in variant.formulas.values()))
@@ -104,7 +105,7 @@ class Forward(Common):
         # What autocast multiplies is of a type of its own: it is rounded only where it was widened.
         test = scope.names.fresh("rounded") if layout.multiplies else "_"
         dtypes, locals_ = list[Statement](), dict[tuple[Operands, tuple[frozenset[Expr], ...]], str]()
-        patterns = dict.fromkeys(variant.outputs, "{0}")
+        patterns = dict.fromkeys(variant.outputs, _AS_IT_IS)
         condition = f"{test} and " if layout.multiplies else ""
         parts = {name: (operands, groups[name]) for name, operands in sources.items()}
         for name, (operands, own) in parts.items():
@@ -128,7 +129,7 @@ class Forward(Common):
         else:
             if is_whole_tensor(form.args[0] if spread else form) and not is_whole_tensor(formula):
                 value = code("{0}.to({1})", value, printed(promoted(formula), names))  # the floats dropped out
-            elif form.op in ("expand", "where"):
+            elif form.op in ("expand", "where") or (finish[-1:] == [_AS_IT_IS] and _is_drawn(form)):
                 value = cast(value, formula, names)
             if spread or form.is_static or any(map(self._is_shared, _ways(form))):
                 value = code("{0}.clone()", value)
@@ -145,7 +146,13 @@ class Forward(Common):
 
 
 def _is_of_truth_values(formula: Expr) -> bool:
-    return bool(formula.tensors) and all(s.is_boolean for s in formula.tensors)
+    """Whether it is a number made of truth values alone."""
+    return not formula.is_boolean and bool(formula.tensors) and all(s.is_boolean for s in formula.tensors)
+
+
+def _is_drawn(form: Expr) -> bool:
+    """Whether it has random numbers, which are in float32 at least."""
+    return any(node.op == "random_bits" for node in topological(form))
 
 
 def _ways(form: Expr) -> Iterator[Expr]:

@@ -50,6 +50,8 @@ _recording = torch.is_grad_enabled
 # ------------------------------------------------------------------------- private names of torch
 _guards: Any = getattr(getattr(torch._C, "_dynamo", None), "guards", None)
 _dispatch_modes: Callable[[], int] = getattr(torch._C, "_len_torch_dispatch_stack", lambda: 0)
+_includes: Any = getattr(torch._C, "_dispatch_tls_is_dispatch_key_included", lambda _: False)
+_BEFORE_DISPATCH: Any = getattr(torch._C.DispatchKey, "PreDispatch", None)
 _Layouts: Any = getattr(_guards, "TensorGuards", None)  # faster than a key of them is made
 _empty_strided: Any = getattr(_guards, "_empty_strided_cpu", None) or (  # in half the time
     lambda size, strides, dtype: torch.empty_strided(size, strides, dtype=dtype, device="cpu")
@@ -574,7 +576,7 @@ class Library:
 
         ``shapes`` are those of the inputs of forward, by default those of ``tensors``.
         """
-        if not self.on or _dispatch_modes():
+        if not self.on or _dispatch_modes() or _includes(_BEFORE_DISPATCH):
             return None
         for t in tensors:
             if type(t) not in _PLAIN or t.is_nested:

@@ -291,6 +291,12 @@ def narrow(value: Tensor, dtype: torch.dtype | None) -> Tensor:
     return value.to(dtype)
 
 
+def unrounded(value: Tensor, *computed: Tensor | None) -> Tensor | None:
+    """Return a result that has the dtype in which it was computed, or None: it was rounded to its own."""
+    kinds = [t.dtype for t in computed if t is not None and t.dtype.is_floating_point]
+    return value if value.dtype in kinds else None
+
+
 def broadcast(value: Any, *beside: Tensor) -> Tensor:
     """Return a new tensor of the value, in the shape and dtype that it and the tensors broadcast to."""
     of = (*beside, value) if isinstance(value, Tensor) else beside
@@ -745,7 +751,7 @@ def log_of_size(size: float) -> float:
 
 def bounded(x: Tensor) -> Tensor:
     """Return an exponent of what divides; finite if something may be differentiated: 0 * inf is no number."""
-    if not differentiated():
+    if not differentiated() or not x.is_floating_point():
         return x
     most = math.log(torch.finfo(x.dtype).max) - 0.01
     return x.clamp(-most, most)
@@ -753,7 +759,7 @@ def bounded(x: Tensor) -> Tensor:
 
 def bounded_below(x: Tensor) -> Tensor:
     """Return an argument of erfcx, which grows as exp(x**2) below 0, where that divides; as `bounded` does."""
-    if not differentiated():
+    if not differentiated() or not x.is_floating_point():
         return x
     return x.clamp(min=-math.sqrt(math.log(torch.finfo(x.dtype).max) - 5))  # its slope is finite there, too
 
@@ -860,6 +866,25 @@ def segment_extremum(x: Tensor, index: Tensor, size: int, dim: int, reduce: str)
     return zeros.scatter_reduce(place, where, x, reduce, include_self=False)
 
 
+def cat(parts: tuple[Tensor, ...], dim: int) -> Tensor:
+    """Join tensors; single elements one beside the other tensor by tensor, where torch copies them one at a time."""
+    first = parts[0]
+    plain = not (torch.compiler.is_compiling() or in_jit_trace() or differentiated())
+    if not (plain and first.is_cpu and first.numel() >= _MANY and first.shape[dim] == 1):
+        return torch.cat(parts, dim)
+    if any(type(p) is not Tensor or p.shape != first.shape or p.dtype != first.dtype for p in parts):
+        return torch.cat(parts, dim)
+    sizes = list(first.shape)
+    sizes[dim] = len(parts)
+    joined = first.new_empty(sizes)
+    for k, part in enumerate(parts):
+        joined.narrow(dim, k, 1).copy_(part)
+    return joined
+
+
+_MANY = 1024  # elements, of which copying takes longer than the calls
+
+
 def slice_back(value: Tensor, shape: Any, dim: int, start: int, stop: int | None, step: int) -> Tensor:
     """Return zeros of ``shape`` with ``value`` in a slice along ``dim``."""
     place = dim % len(shape)
@@ -867,7 +892,8 @@ def slice_back(value: Tensor, shape: Any, dim: int, start: int, stop: int | None
     if step == 1:
         edges = [0, 0] * (len(shape) - 1 - place)
         return torch.constant_pad_nd(value, [*edges, first, shape[place] - max(first, last)])
-    return value.new_zeros(shape).slice_scatter(value, place, first, last, step)
+    put: Tensor = torch.ops.aten.slice_backward(value, list(shape), place, first, max(first, last), step)
+    return put
 
 
 def between(x: Tensor, start: int, stop: int, dim: int) -> Tensor:
