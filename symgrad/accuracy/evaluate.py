@@ -64,6 +64,9 @@ class Format:
     largest: float
     min_exponent: int
 
+    def __hash__(self) -> int:
+        return self.precision  # tables by formats are read at every point
+
     def ulp(self, value: Any) -> Any:
         """Distance between neighbours at `value`; below the normal range that of the smallest normal number."""
         return mp.ldexp(1, self.ulp_exponent(value))
@@ -170,12 +173,13 @@ def enclosed(op: str, columns: Sequence[Sequence[Any]], is_power: bool) -> list[
     if op not in BALLS and op not in _EXACT:
         return [None] * len(columns[0])
     if not any(type(None) in set(map(type, column)) for column in columns):
-        return [_if_finite(value) for value in _on_columns(op, columns, is_power)]
+        return _if_finite(_on_columns(op, columns, is_power))
     # A comparison of a ball with None takes longer than most operations on balls.
     known = [k for k, row in enumerate(zip(*columns, strict=True)) if not any(value is None for value in row)]
     found: list[Any] = [None] * len(columns[0])
-    for k, value in zip(known, _on_columns(op, [[c[k] for k in known] for c in columns], is_power), strict=True):
-        found[k] = _if_finite(value)
+    values = _on_columns(op, [[c[k] for k in known] for c in columns], is_power)
+    for k, value in zip(known, _if_finite(values), strict=True):
+        found[k] = value
     return found
 
 
@@ -187,8 +191,8 @@ def _on_columns(op: str, columns: Sequence[Sequence[Any]], is_power: bool) -> It
     return map(_EXACT.get(op) or BALLS[op], *columns)
 
 
-def _if_finite(value: Any) -> Any:
-    return value if type(value) is not arb or value.is_finite() else None
+def _if_finite(values: Iterator[Any]) -> list[Any]:
+    return [value if type(value) is not arb or value.is_finite() else None for value in values]
 
 
 _OF_TWO: dict[str, Callable[[Any, Any], Any]] = {"add": operator.add, "mul": operator.mul}

@@ -47,12 +47,13 @@ def certificate_in(text: str) -> str:
     return found[0] if found else ""
 
 
+@lru_cache(maxsize=32)  # what modules share is asked for with each of them
 def body_hash(text: str) -> str:
     """The hash of what stands below a header, but for a certificate: whether somebody asked for one changes nothing."""
     return text_hash(_CERTIFICATE.sub("", text, count=1))
 
 
-@lru_cache(maxsize=32)  # what modules share is asked for with each of them
+@lru_cache(maxsize=32)
 def code_hash(name: str, text: str) -> str:
     """The hash of what a file says, without comments and layout.
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+from collections.abc import Callable
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, TypeAlias, cast
@@ -33,6 +34,8 @@ _RANK = {"num": 0, "const": 1, "text": 1, "sym": 2, "pow": 3}
 
 _interned: WeakValueDictionary[tuple[Any, ...], Expr] = WeakValueDictionary()
 _numbers: WeakValueDictionary[tuple[int, int], Expr] = WeakValueDictionary()  # hashing a Fraction takes long
+_reference: Callable[[tuple[Any, ...]], Callable[[], Expr | None] | None] = vars(_interned)["data"].get
+"""The weak reference to a node, in half the time that the dictionary takes."""
 
 
 class Expr:
@@ -170,7 +173,8 @@ def make(op: str, *args: Expr, **attrs: Any) -> Expr:
     """The unique node `op(*args; attrs)`, without any normalisation."""
     items = tuple(sorted(attrs.items())) if attrs else ()
     key = (op, tuple(map(id, args)), items)
-    found = _interned.get(key)
+    kept = _reference(key)
+    found = kept() if kept else None
     if found is None:
         found = Expr()
         found.op, found.args, found.attrs = op, args, items
