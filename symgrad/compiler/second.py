@@ -92,7 +92,9 @@ def second_derivatives(
         seeds = {gradient: cotangent(f"grad_{tensor}", tensors[tensor])}
         found = vjp(seeds, [*leaves, *cotangents], _linear_parts(bench.slope_form, cotangents))
         for leaf in [leaf for leaf in (*leaves, *map(cotangent, outputs)) if leaf in found]:
-            pulled[tensor, leaf] = bench.finish(_bare(found[leaf], cotangents))
+            form = bench.finish(_bare(found[leaf], cotangents))
+            if form.is_differential:  # or it is 0: it is linear in cotangents
+                pulled[tensor, leaf] = form
     return Second(pulled, any(choice.chosen.wide for flat, choice in bench.slopes.items() if flat not in known))
 
 

@@ -18,7 +18,7 @@ from symgrad.compiler.workbench import Slope, Workbench, isolate, of_shape
 from symgrad.differentiate.modes import is_tensor_op, jvp, vjp
 from symgrad.differentiate.symbols import cotangent, tangent
 from symgrad.ir.branches import Roots
-from symgrad.ir.expr import ZERO, Expr, make
+from symgrad.ir.expr import Expr, make
 from symgrad.ir.traversal import substitute, topological
 from symgrad.ops.tensors.shapes import ShapeConflict
 from symgrad.parse import Program
@@ -158,7 +158,8 @@ def _gradients_and_tangents(
 
 
 def _without_zeros(derivatives: Mapping[tuple[str, str], Expr]) -> dict[tuple[str, str], Expr]:
-    return {key: form for key, form in derivatives.items() if form is not ZERO}
+    """Those that have a cotangent or a tangent in them, as all have that are not 0: they are linear in it."""
+    return {key: form for key, form in derivatives.items() if form.is_differential}
 
 
 @dataclass(frozen=True)

@@ -81,6 +81,16 @@ FINDS = {
         next(_SEEDS), "wide", "x + s * normal(x, seed)", tensors=TENSORS, options="accumulate: same"
     ),
     "a draw beside tangents alone": Drawn(next(_SEEDS), "wide", "dropout(x + w, 0.4, seed)", tensors=TENSORS),
+    "a second derivative that is 0 in one of two parts": Drawn(
+        next(_SEEDS), "rows", "chunk(erfc(where(x >= x, w, v)), 1, dim=1)[0]"
+    ),
+    "a shape of three terms that is computed apart": Drawn(
+        next(_SEEDS),
+        "wide",
+        "var(a + binomial(0.5 + abs(m[:, 0]), 0.5 + abs(w)) + x, dim=axis, correction=0)",
+        tensors=TENSORS,
+        options="save: memory",
+    ),
 }
 _DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
 

@@ -7,6 +7,7 @@ from math import lcm
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
+from symgrad.accuracy.machine import machine
 from symgrad.analysis.integers import is_integer
 from symgrad.ir.expr import Expr, symbol
 from symgrad.ir.traversal import substitute, topological
@@ -131,7 +132,8 @@ def _shape_of_result(printer: Printer, node: Expr) -> Code:
     floats = {n: symbol(name) if n.is_boolean else n for n, name in names.items()}
     conditions = {n: compare("ne", own, 0) for n, own in floats.items() if own is not n}
     called = {own: code("{0}.long()", names[n]) if is_integer(n) else names[n] for n, own in floats.items()}
-    body = printer.anew({**numbers, **called})(substitute(node, {n: n for n in at_hand} | conditions))
+    form, *known = machine([substitute(node, {n: n for n in at_hand} | conditions), *called])
+    body = printer.anew({**numbers, **dict(zip(known, called.values(), strict=True))})(form)
     of_arguments = ast.Lambda(arguments([*names.values()]), body)
     return code("rt.shape_of({0}, {1})", of_arguments, [print_shape(printer, n) for n in names])
 
