@@ -41,7 +41,7 @@ def test_a_symbol_that_is_not_known_is_told() -> None:
 
 
 def test_the_stage_that_made_a_wrong_node_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(variant, "vjp", lambda seeds, wrt, settle: {s: make("softpluss", s) for s in wrt})
+    monkeypatch.setattr(variant, "vjp", lambda seeds, wrt, settle: {s: make("softpluss", *seeds.values()) for s in wrt})
     program = parse_formulas(parse_spec("op: f\ntensors: {x: }\noutputs: {y: tanh(x)}"))
     with verifying(), pytest.raises(InvalidExpression, match=r"after differentiate: .*softpluss"):
         compile_operation(program)
