@@ -88,6 +88,7 @@ def choose(
     may_be_infinite: bool = True,
     effort: Effort | None = None,
     other: Expr | None = None,
+    is_value: bool = True,
 ) -> Choice:
     """The best form of `formula` that the rules reach, measured by `judge` and as its precision wants it.
 
@@ -96,15 +97,18 @@ def choose(
     With `may_be_infinite` it keeps the limits of the formula at infinite variables, too, where that is cheap.
     `within` simplifies a form by what is known of its variables. `effort` is what this search may spend.
     `other` is another spelling to begin with: of a derivative, that of the form that was chosen for the value.
+    A form of what `is_value`, and no derivative, has no value where the formula has none.
     """
-    return _Search(formula, judge, within, effort or Effort()).choice(may_widen, may_be_infinite, other)
+    return _Search(formula, judge, within, effort or Effort(), is_value).choice(may_widen, may_be_infinite, other)
 
 
 class _Search(Pool):
     """The measures that are taken, from the cheap ones to the dear ones."""
 
-    def __init__(self, formula: Expr, judge: Judge, within: Callable[[Expr], Expr], effort: Effort) -> None:
-        super().__init__(formula, judge, effort)
+    def __init__(
+        self, formula: Expr, judge: Judge, within: Callable[[Expr], Expr], effort: Effort, is_value: bool
+    ) -> None:
+        super().__init__(formula, judge, effort, is_value)
         self.within = within
         self.direct = Rewriter(_DIRECTED)
 

@@ -21,8 +21,9 @@ def operands(formula: Expr) -> int:
 class Pool:
     """The forms of one formula that were measured, and how each was derived."""
 
-    def __init__(self, formula: Expr, judge: Judge, effort: Effort) -> None:
+    def __init__(self, formula: Expr, judge: Judge, effort: Effort, is_value: bool) -> None:
         self.formula = formula
+        self.is_value = is_value
         self.effort = effort
         self.judge = judge
         self.precision = judge.precision
@@ -93,10 +94,14 @@ class Pool:
                 self._equal[form] = True  # as far as measured, in both formats
 
     def equal(self, form: Expr) -> bool:
-        """Whether a form agrees with the formula at high precision."""
+        """Whether a form agrees with the formula at high precision.
+
+        That of a value has none where the formula has none. A derivative is not used there, for then the value is NaN.
+        """
         if form not in self._equal:
             check = self.judge.check
             if any(step.rule in _BOUNDED for step in self.origin.get(form, ())):
                 check = self.judge.sample.thorough_check
-            self._equal[form] = check(self.formula, form) and not self.judge.continues(form)
+            is_equal = check(self.formula, form)
+            self._equal[form] = is_equal and not (self.is_value and self.judge.continues(form))
         return self._equal[form]

@@ -36,13 +36,13 @@ _WHOLE = 12  # regions that may spend as much; then each a little less, so that 
 class Memory:
     """What the variants of a program share: sample points, measurements, chosen forms, and what searches may spend.
 
-    `measured` are choices of earlier runs.
+    Choices are kept by region, and by whether it is a value. `measured` are those of earlier runs.
     """
 
     samples: dict[tuple[frozenset[Expr], int], Sample] = field(default_factory=dict)
     points: dict[tuple[Any, ...], dict[Format, list[Environment]]] = field(default_factory=dict)
     judges: dict[Expr, Judge] = field(default_factory=dict)
-    choices: dict[Expr, Choice] = field(default_factory=dict)
+    choices: dict[tuple[Expr, bool], Choice] = field(default_factory=dict)
     effort: Effort = field(default_factory=Effort)
     measured: Measured | None = None
 

@@ -136,7 +136,7 @@ class Workbench(Judges):
             simple = simple if simple.tensors else flat
             other = self._within(substitute(self._of_values.get(partial, partial), {own: s for s, own in back.items()}))
             reads_more = not other.symbols <= simple.symbols  # what cancels there only by value
-            self.slopes[flat] = self._choose(simple, None if reads_more else other)
+            self.slopes[flat] = self._choose(simple, None if reads_more else other, is_value=False)
         return substitute(self.slopes[flat].chosen.form, back)
 
     def slope_error(self, slope: Slope, form: Expr) -> float:
@@ -173,19 +173,22 @@ class Workbench(Judges):
             self.values[flat] = self._choose(flat)
         return self.values[flat]
 
-    def _choose(self, region: Expr, other: Expr | None = None) -> Choice:
+    def _choose(self, region: Expr, other: Expr | None = None, *, is_value: bool = True) -> Choice:
         choices = self._memory.choices
-        if region not in choices:
+        is_value = is_value or (region, True) in choices  # a derivative that is a value as well is written as that is
+        key = region, is_value
+        if key not in choices:
             may_be_infinite = self._is_given(region)  # results of whole tensors may not
+            how = {"may_widen": self._may_widen, "may_be_infinite": may_be_infinite, "is_value": is_value}
             for _ in range(_MOST_SEARCHES):
                 judge = self.judge(region)
-                found = self._searched(region, judge, other, may_widen=self._may_widen, may_be_infinite=may_be_infinite)
+                found = self._searched(region, judge, other, **how)
                 missed = self._missed(region, found, judge)
                 if missed is None:
                     break
                 self._memory.judges[region] = Judge(region, missed, judge.precision)
-            choices[region] = found
-        return choices[region]
+            choices[key] = found
+        return choices[key]
 
     def _missed(self, region: Expr, found: Choice, judge: Judge) -> Sample | None:
         """The sample with points at which the form that was chosen on it is wrong, if there are such."""
