@@ -2,9 +2,9 @@
 
 The order is chosen for range and sharing. Products multiply bounded function values before plain variables, so that
 a vanishing factor meets a large one early (`(s * x) * x` where `s * x**2` would be 0 * inf) and partial products are
-shared between formulas; a squared divisor divides twice, because its square overflows, and a hyperbolic cosine divides
-before a variable, which may be small. The printer and the simulator both work on this form, so accuracy is measured
-on what is emitted.
+shared between formulas; a squared divisor divides twice, because its square overflows, and the first time before the
+last of three factors; a hyperbolic cosine divides before a variable, which may be small. The printer and the simulator
+both work on this form, so accuracy is measured on what is emitted.
 
 Operations here are `add sub mul div neg pow` with two operands (`neg` one) and the functions of the table. Values
 without tensors are left whole: they are Python scalars.
@@ -150,21 +150,34 @@ def _factors(factor: Fraction, factors: tuple[Expr, ...], lowered: Lowered) -> E
         # (n / (n + 2)) * x: the quotient is bounded where the product would overflow.
         variables = [f for f in numerators if f.op == "sym"]
         numerators = [f for f in numerators if f.op != "sym"]
-    for operand in _in_order(numerators, lowered):
-        value = operand if value is None else make("mul", value, operand)
+    operands = _in_order(numerators, lowered)
+    squared = next((k for k, d in enumerate(divisors) if d.args[1].number == -2), None)
+    if squared is not None and len(operands) > 2:
+        # a * b / d * c / d: the product of three overflows where the quotient does not.
+        divisors[squared] = once = make("pow", divisors[squared].args[0], MINUS_ONE)
+        value = _divide(_times(value, operands[:-1]), once, lowered)
+        operands = operands[-1:]
+    value = _times(value, operands) if operands else value
     if value is None:
         value, over = over, ONE
     elif divisors and over.number is not None and 0 < abs(over.number) < 1:
         value, over = make("mul", over, value), ONE  # before the quotient grows
     for divisor in divisors:
         value = _divide(value, divisor, lowered)
-    for operand in _in_order(variables, lowered):
-        value = make("mul", value, operand)
+    value = _times(value, _in_order(variables, lowered))
     if over is MINUS_ONE:
         value = make("neg", value)
     elif over is not ONE:
         value = make("mul", over, value)
     return value if under is ONE else make("div", value, under)
+
+
+def _times(value: Expr | None, operands: Sequence[Expr]) -> Expr:
+    """A value, if there is one, multiplied by one operand after the other."""
+    first, *others = operands if value is None else (value, *operands)
+    for operand in others:
+        first = make("mul", first, operand)
+    return first
 
 
 _UNIT = Fraction(1)

@@ -162,6 +162,15 @@ def test_a_squared_divisor_divides_twice() -> None:
     assert small == pytest.approx(1e20, rel=1e-6)
 
 
+def test_a_squared_divisor_divides_before_a_third_factor() -> None:
+    form = machine_form(make("exp", X) * Y * Z / make("hypot", Y, Z) ** 2)
+    (value,) = Simulation([{X: 0.0, Y: 1e25, Z: 1e25}], FLOAT32)(form)
+    assert value == pytest.approx(0.5, rel=1e-6)
+    form = machine_form(ALPHA * X * Y * Z / (X + Y) ** 2)
+    (value,) = Simulation([{X: 1e15, Y: 1e15, Z: 1e15, ALPHA: 3.0}], FLOAT32)(form)
+    assert value == pytest.approx(0.75e15, rel=1e-6)
+
+
 def test_a_growing_divisor_divides_before_a_small_one() -> None:
     form = machine_form(Y / X / make("cosh", Z) ** 2)
     (value,) = Simulation([{X: 1e-42, Y: 3.0, Z: 20.0}], FLOAT32)(form)
