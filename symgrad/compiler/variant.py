@@ -27,7 +27,7 @@ from symgrad.plan.distribute import distribute_cotangents
 from symgrad.plan.hoist import divided_by_elements
 from symgrad.plan.packing import asked_for, with_bits
 from symgrad.plan.reuse import Derivatives, reuse_outputs
-from symgrad.plan.saving import Plan, plan, read_by, remaining_cost
+from symgrad.plan.saving import Plan, plan, read_by, readable_from, remaining_cost
 from symgrad.plan.subsets import spared
 
 Partials: TypeAlias = Mapping[tuple[str, str], Expr]
@@ -225,8 +225,13 @@ class _Planner:
         return max(errors, default=0.0)
 
     def _spoiled(self, readable: Sequence[str], derived: Derivatives, chosen: Plan) -> list[str]:
-        """The outputs that backward would read in float32, and that some partial needs in float64."""
+        """The outputs that backward would read in float32, and that some partial needs in float64.
+
+        All of them, if tangents cannot be computed from what is saved then: their guards stand elsewhere.
+        """
         read = {s.value for s in chosen.base if s.source == "output"}
+        if not readable_from(frozenset(s.value for s in chosen.base), [*derived.tangents.values()]):
+            return [o for o in readable if self.outputs[o] in read]
         forms = [(self.slopes[k], form) for k, form in derived.partials.items() if k in self.slopes]
         values = {o: self.outputs[o] for o in readable if self.outputs[o] in read}
         return [o for o, value in values.items() if any(self.bench.is_spoiled(*form, value) for form in forms)]

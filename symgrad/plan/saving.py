@@ -411,7 +411,7 @@ def read_by(gradients: Sequence[Expr], kept: frozenset[Expr]) -> set[Expr]:
     return found
 
 
-def readable(kept: frozenset[Expr], values: Sequence[Expr]) -> bool:
+def readable_from(kept: frozenset[Expr], values: Sequence[Expr]) -> bool:
     """Whether the values can be computed from what is kept, cotangents and tangents."""
     return all(n in kept for n in read_by(values, kept) if n.op == "sym" and _carries_data(n))
 

@@ -56,7 +56,7 @@ def load_target(target: str) -> Any:
         path = ".".join(parts)
     try:
         module = importlib.import_module(path)
-    except ImportError as error:
+    except (ImportError, SyntaxError) as error:
         raise ValueError(f"{path} cannot be imported: {error}") from error
     found: Any = module
     for part in name.split("."):

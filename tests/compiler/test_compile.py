@@ -194,3 +194,19 @@ def test_derivatives_of_tensors_that_are_all_large_are_finite_where_the_truth_is
         leaves = [t.clone().requires_grad_() for t in large]
         (pulled,) = torch.autograd.grad(function(*leaves).sum(), leaves[place])
         torch.testing.assert_close(pulled, torch.full((3,), expected))
+
+
+@pytest.mark.parametrize("kernels", ["none", "all"])
+def test_tangents_can_be_computed_from_what_is_saved(kernels: str) -> None:
+    """Backward reads `exp(x)` as it is, which is an output; forward mode reads it with a guard, and so needs `x`."""
+    function = compiled_text(
+        f"{{op: f, tensors: {{x: {{shape: [B, N]}}}}, outputs: {{y: exp(x), z: 'amax(exp(x), dim=-1)'}}, "
+        f"options: {{kernels: {kernels}}}}}"
+    ).function
+    x = torch.linspace(-2, 2, 12, dtype=torch.float64).reshape(3, 4)
+
+    def written(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return x.exp(), x.exp().amax(-1)
+
+    torch.testing.assert_close(torch.func.jvp(function, (x,), (x,)), torch.func.jvp(written, (x,), (x,)))
+    torch.testing.assert_close(torch.func.jacrev(function)(x), torch.func.jacrev(written)(x))

@@ -71,6 +71,12 @@ def test_a_reference_will_do(source: Path) -> None:
     assert not found.ok
 
 
+def test_a_file_that_does_not_parse_is_named_with_its_line(tmp_path: Path) -> None:
+    (tmp_path / "half_written.py").write_text("import torch\n\ndef gate(x:\n", encoding="utf-8")
+    with pytest.raises(ValueError, match=r"half_written cannot be imported: .*line 3"):
+        load_target(f"{tmp_path}/half_written.py::gate")
+
+
 @pytest.mark.parametrize(
     ("target", "words"),
     [("ops.py", "neither"), ("none.py::f", "no file"), ("math:nothing", "has no nothing"), ("no_such:f", "cannot")],
