@@ -97,7 +97,7 @@ def choose(
     With `may_be_infinite` it keeps the limits of the formula at infinite variables, too, where that is cheap.
     `within` simplifies a form by what is known of its variables. `effort` is what this search may spend.
     `other` is another spelling to begin with: of a derivative, that of the form that was chosen for the value.
-    A form of what `is_value`, and no derivative, has no value where the formula has none.
+    `is_value` says that this is no derivative: its form must be NaN wherever the formula is.
     """
     return _Search(formula, judge, within, effort or Effort(), is_value).choice(may_widen, may_be_infinite, other)
 

@@ -96,7 +96,7 @@ class Pool:
     def equal(self, form: Expr) -> bool:
         """Whether a form agrees with the formula at high precision.
 
-        That of a value has none where the formula has none. A derivative is not used there, for then the value is NaN.
+        A form of a value must be NaN wherever the formula is. One of a derivative need not: there the value is NaN.
         """
         if form not in self._equal:
             check = self.judge.check

@@ -227,7 +227,8 @@ class _Planner:
     def _spoiled(self, readable: Sequence[str], derived: Derivatives, chosen: Plan) -> list[str]:
         """The outputs that backward would read in float32, and that some partial needs in float64.
 
-        All of them, if tangents cannot be computed from what is saved then: their guards stand elsewhere.
+        If what is saved with them is not enough for forward mode, whose guards may read an input where backward reads
+        an output, all of them.
         """
         read = {s.value for s in chosen.base if s.source == "output"}
         if not readable_from(frozenset(s.value for s in chosen.base), [*derived.tangents.values()]):
