@@ -30,6 +30,7 @@ X, Y, M = symbol("x", "tensor"), symbol("y", "tensor"), symbol("m", "bool_tensor
 Call = Callable[[Tensor, Tensor, Tensor], Tensor]
 _ALONG = ("softmax", "log_softmax", "logsumexp", "cumsum", "cumprod", "amax", "sum", "mean")
 _ABOVE_ONE = frozenset({"acosh"})
+_OF_WHOLE_NUMBERS = frozenset({"polygamma"})
 
 
 def operations() -> dict[str, tuple[Expr, Call]]:
@@ -50,7 +51,9 @@ def operations() -> dict[str, tuple[Expr, Call]]:
     }
     for name, row in FUNCTIONS.items():
         own: Any = getattr(torch, name, None) or getattr(torch.nn.functional, name, None)
-        if own is not None and name not in found and len(row.parameters) <= 2 and row.required == len(row.parameters):
+        if own is None or name in found or name in _OF_WHOLE_NUMBERS:
+            continue
+        if len(row.parameters) <= 2 and row.required == len(row.parameters):
             two = row.required == 2
             found[name] = (make(name, X, Y) if two else make(name, X), _called(own, two))
     for name in _ALONG:

@@ -85,7 +85,7 @@ _WORDS: Mapping[str, str] = {
     "tanh_backward": "product",
 }
 # Words that say how a value was made and not what it is: they are no part of another name.
-_VAGUE = frozenset(
+VAGUE = frozenset(
     [
         *("total", "product", "ratio", "diff", "chosen", "neg", "spread", "column", "square", "cube", "root", "matmul"),
         *("joined", "stacked", "padded", "reshaped", "picked", "placed", "scanned", "pulled", "head", "tail", "part"),
@@ -125,9 +125,13 @@ class Names:
 
     def for_value(self, node: Expr, names: Mapping[Expr, object], lets: Mapping[Expr, str] | None = None) -> str:
         """A name for a machine value whose arguments may have names already: that of the spec, if it has one."""
-        own = (lets or {}).get(node)
+        return self.fresh(self.word(node, names, lets or {}))
+
+    def word(self, node: Expr, names: Mapping[Expr, object], lets: Mapping[Expr, str]) -> str:
+        """What a value is called where that is free."""
+        own = lets.get(node)
         local = {n: name for n, name in names.items() if isinstance(name, str)}
-        return self.fresh(describe(node, local) if own is None else own.strip("_") or "value")
+        return describe(node, local) if own is None else own.strip("_") or "value"
 
 
 def describe(node: Expr, names: Mapping[Expr, str], depth: int = 2) -> str:
@@ -173,7 +177,7 @@ def _is_short(node: Expr, names: Mapping[Expr, str]) -> bool:
     if node.op in ("neg", *BOUNDS):
         return _is_short(node.args[0], names)
     if node in names:
-        return names[node].rstrip("0123456789") not in _VAGUE or node.op == "sym"
+        return names[node].rstrip("0123456789") not in VAGUE or node.op == "sym"
     return node.op == "sym"
 
 

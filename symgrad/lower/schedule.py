@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from itertools import groupby
@@ -17,7 +17,7 @@ from symgrad.ir.expr import Expr
 from symgrad.ir.traversal import topological
 from symgrad.lower.code import Code, all_of, any_of, code, source
 from symgrad.lower.growth import with_bounded_divisors
-from symgrad.lower.naming import Names
+from symgrad.lower.naming import VAGUE, Names
 from symgrad.lower.program import Assign, Condition, If, Program, Statement, given
 from symgrad.ops.functions import FUNCTIONS
 from symgrad.ops.tensors import data_arguments, results, shape_only
@@ -120,8 +120,8 @@ class _Schedule:
         node, target = self.sequence[place]
         cases = self.users[node] if target is None else frozenset(target.cases) or None
         surely = {n: name for n, name in self.given.items() if _holds(self.partly.get(n), cases)}
-        before = (n for n, t in self.sequence[:place] if t is None)
-        surely |= {n: self.names[n] for n in before if _covers(self.users.get(n), cases, self.everyone)}
+        before = {self.names[n]: n for n, t in self.sequence[:place] if t is None}  # by name, for one may be taken over
+        surely |= {n: name for name, n in before.items() if _covers(self.users.get(n), cases, self.everyone)}
         there = {n: name for n, name in self.given.items() if n.is_differential and _is_given(name, cases)}
         shapes = {**{n: code("{0}.shape", name) for n, name in there.items()}, **scope.shapes}
         return printing(surely, shapes, scope.dtypes)
@@ -179,13 +179,51 @@ def _scheduled(
         if t.is_plain and root in temporaries and root not in shared
     }
     sequence = _sequence(roots, targets, [n for n in order if n in temporaries], users, wished, leaves)
-    names: dict[Expr, str | Code] = dict(given)
     lets = {machine_form(value): name for value, name in scope.lets.items()}
-    for node, target in sequence:
-        if target is None:
-            names[node] = wished.get(node) or scope.names.for_value(node, names, lets)
+    fixed = {*wished, *together, *shared, *lets}
+    names = given | _named(sequence, wished, fixed, users, scope.names, lets, given)
     everyone = frozenset(c for t in targets for c in t.cases) if certain else frozenset[Case]()
     return _Schedule(sequence, frozenset(roots), names, given, partly, users, everyone, together)
+
+
+def _named(
+    sequence: Sequence[tuple[Expr, Target | None]],
+    wished: Mapping[Expr, str],
+    fixed: Collection[Expr],
+    users: Mapping[Expr, Cases],
+    names: Names,
+    lets: Mapping[Expr, str],
+    given: dict[Expr, str | Code],
+) -> dict[Expr, str | Code]:
+    """Names of the temporaries: where a word says little, that of one from which they are computed and which nobody
+    reads any more, so that its memory is free.
+
+    Those that are `fixed` are never taken over.
+    """
+    temporaries = given.keys() | {n for n, target in sequence if target is None}
+    last: dict[Expr, int] = {}  # places of the last statements that read temporaries
+    behind: dict[Expr, set[Expr]] = {}  # the temporaries from which one is computed
+    for place, (node, target) in enumerate(sequence):
+        above = [node] if target is not None and node in temporaries else list(node.args)
+        read = temporaries.intersection(topological(*above, leaves=temporaries))
+        last.update(dict.fromkeys(read, place))
+        behind[node] = read.union(*(behind.get(n, ()) for n in read))
+    found: dict[Expr, str | Code] = {}
+    holders: dict[tuple[str, Cases], list[Expr]] = {}  # of names that may be taken over
+    for place, (node, target) in enumerate(sequence):
+        if target is not None:
+            continue
+        word = names.word(node, given | found, lets)
+        if node in fixed or word not in VAGUE:
+            found[node] = wished.get(node) or names.fresh(word)
+            continue
+        same = holders.setdefault((word, users[node]), [])
+        dead = max((n for n in same if last[n] <= place and n in behind[node]), key=last.__getitem__, default=None)
+        if dead is not None:
+            same.remove(dead)
+        found[node] = names.fresh(word) if dead is None else found[dead]
+        same.append(node)
+    return found
 
 
 def _computed_together(order: Sequence[Expr], users: Mapping[Expr, Cases]) -> dict[Expr, tuple[Expr, ...]]:

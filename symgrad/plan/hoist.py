@@ -18,6 +18,7 @@ from symgrad.ir.traversal import PerNode, rebuild, substitute, topological
 from symgrad.ops.tensors import TENSOR_OPS, is_number, shape_only
 from symgrad.ops.tensors.extent import SCALAR, positions
 from symgrad.ops.tensors.joins import rejoined
+from symgrad.ops.tensors.products import joined_outer_products
 from symgrad.ops.tensors.shapes import ShapeConflict, extent, same_shape, shape_sources
 from symgrad.ops.tensors.shaping import squeeze
 
@@ -53,7 +54,7 @@ def _simplified(node: Expr) -> Expr:
     if is_product(node):
         return _without_numbers(node)
     if node.op == "add":
-        node = rejoined(node)
+        node = joined_outer_products(rejoined(node))
     if node.op == "mul":
         node = _without_signs(_without_ones(node))
     return node if node.op in TENSOR_OPS or not node.args else _without_expansions(node)

@@ -19,7 +19,7 @@ from typing import Any
 from symgrad.accuracy.cost import cost, is_product, scaled_cost, total
 from symgrad.accuracy.machine import machine
 from symgrad.analysis.sizes import Sizes, item_size
-from symgrad.ir.expr import COMPARISONS, ZERO, Expr
+from symgrad.ir.expr import COMPARISONS, ZERO, Expr, split_coefficient
 from symgrad.ir.traversal import PerNode, topological
 from symgrad.ops.tensors import TENSOR_OPS, data_arguments, is_index
 from symgrad.plan import composite
@@ -369,8 +369,9 @@ def _rounded(figure: float) -> float:
 
 
 def _intermediates(outputs: Iterable[Expr], gradients: Sequence[Expr], kept: frozenset[Expr]) -> list[Expr]:
-    """Float values that forward computes and the gradients need, the dearest first."""
-    forward = [n for n in topological(*outputs) if n.args and not n.is_static and not n.is_boolean]
+    """Float values that forward computes and the gradients need, the dearest first; of x and 2 * x the first."""
+    values = (n for n in topological(*outputs) if n.args and not n.is_static and not n.is_boolean)
+    forward = [n for n in values if split_coefficient(n)[1] is n]
     needed = read_by(gradients, kept)
     own = (n for n in forward if n in needed and n not in kept and (_carries_data(n) or is_drawn(n)))
     shared = [n for n in own if n.op != RANDOM and cost(n) >= _WORTH_KEEPING]

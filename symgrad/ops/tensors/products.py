@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from symgrad.ir.expr import Expr, add, make
+from symgrad.ir.expr import Expr, add, make, split_coefficient
 from symgrad.ops.tensors import sizes
 from symgrad.ops.tensors.extent import Dim, Extent, ShapeConflict, broadcast, extent, same, unknown
 from symgrad.ops.tensors.row import Attribute, Tangents, TensorOp
@@ -87,6 +87,40 @@ def _right(_: Expr, a: Expr, g: Expr, like: Expr) -> Expr:
     if len(a_known.dims) > 1 and len(b_known.dims) > 1 and _covers(b_known, a_known):
         return make("matmul", matrix_transpose(a), g)
     return make("matmul_right", a, g, like)
+
+
+def joined_outer_products(total: Expr) -> Expr:
+    """A sum of outer products of vectors as one product of matrices, which is written once."""
+    pairs: list[tuple[Expr, Expr]] = []
+    others: list[Expr] = []
+    for term in total.args:
+        found = _outer_products(term)
+        pairs += found
+        others += [] if found else [term]
+    if len(pairs) < 2:
+        return total
+    columns = make("cat", *(unsqueeze(left, -1) for left, _ in pairs), dim=-1)
+    rows = make("cat", *(unsqueeze(right, -2) for _, right in pairs), dim=-2)
+    return add(make("matmul", columns, rows), *others)
+
+
+def _outer_products(term: Expr) -> list[tuple[Expr, Expr]]:
+    """The vectors of which a term is the sum of the outer products; none where it is no such sum."""
+    factor, value = split_coefficient(term)
+    if value.op == "mT":
+        return [(factor * right, left) for left, right in _outer_products(value.args[0])]
+    if value.op == "matmul" and [a.op for a in value.args] == ["cat", "cat"]:
+        columns, rows = (v.args for v in value.args)
+        if all(v.op == "unsqueeze" and v["dim"] == (d,) for side, d in ((columns, -1), (rows, -2)) for v in side):
+            return [(factor * a.args[0], b.args[0]) for a, b in zip(columns, rows, strict=True)]
+    if value.op == "matmul_left" and all(_is_vector(v) for v in value.args[:2]):
+        return [(factor * value.args[0], value.args[1])]
+    return []
+
+
+def _is_vector(value: Expr) -> bool:
+    of = extent(value)
+    return of.exact and len(of.dims) == 1
 
 
 def _covers(one: Extent, other: Extent) -> bool:

@@ -830,12 +830,14 @@ def restore(value: Tensor, dim: Any, shape: Any) -> Tensor:
 
 def put_along(value: Tensor, index: Tensor, shape: Any, dim: int) -> Tensor:
     """Return zeros of a shape with ``value`` at ``index`` along ``dim``; no place twice."""
-    return value.new_zeros(shape).scatter(dim, index, value)
+    zeros = value.new_zeros(shape)
+    return zeros.scatter(dim, index, value) if in_functorch() else zeros.scatter_(dim, index, value)
 
 
 def add_along(value: Tensor, index: Tensor, shape: Any, dim: int) -> Tensor:
     """Return zeros of ``shape`` to which ``value`` is added at ``index`` along ``dim``."""
-    return value.new_zeros(shape).scatter_add(dim, index, value)
+    zeros = value.new_zeros(shape)
+    return zeros.scatter_add(dim, index, value) if in_functorch() else zeros.scatter_add_(dim, index, value)
 
 
 def lookup(x: Tensor, index: Tensor, dim: int) -> Tensor:
@@ -849,13 +851,18 @@ def add_slices(value: Tensor, index: Tensor, shape: Any, dim: int) -> Tensor:
     """Return zeros of ``shape`` to which the slices of ``value`` are added at ``index`` along ``dim``."""
     place = dim % len(shape)
     rows = value.reshape((*shape[:place], index.numel(), *shape[place + 1 :]))
-    return value.new_zeros(shape).index_add(place, index.reshape(-1), rows)
+    return _added(value.new_zeros(shape), place, index.reshape(-1), rows)
 
 
 def segment_sum(x: Tensor, index: Tensor, size: int, dim: int) -> Tensor:
     """Sum the slices of ``x`` along ``dim`` that have the same number in ``index``, of ``size`` numbers."""
     place = dim % x.dim()
-    return x.new_zeros((*x.shape[:place], size, *x.shape[place + 1 :])).index_add(place, index, x)
+    return _added(x.new_zeros((*x.shape[:place], size, *x.shape[place + 1 :])), place, index, x)
+
+
+def _added(zeros: Tensor, place: int, index: Tensor, slices: Tensor) -> Tensor:
+    """Return zeros to which slices are added, in their own memory where no transformation forbids that."""
+    return zeros.index_add(place, index, slices) if in_functorch() else zeros.index_add_(place, index, slices)
 
 
 def segment_extremum(x: Tensor, index: Tensor, size: int, dim: int, reduce: str) -> Tensor:
@@ -999,21 +1006,25 @@ def shift(x: Tensor, dim: int, step: int, fill: float = 0) -> Tensor:
 
 
 def scan(decay: Tensor, x: Tensor, dim: int) -> Tensor:
-    """Return ``s[k] = decay[k]*s[k-1] + x[k]`` along ``dim``, in as many steps as the size has binary digits."""
+    """Return ``s[k] = decay[k]*s[k-1] + x[k]`` along ``dim``: of pairs first, and from these of what lies between."""
     if x.dim() == 0:
         return x.clone()
     if decay.shape != x.shape:
         shape = broadcast_shapes(decay.shape, x.shape)
         decay, x = decay.expand(shape), x.expand(shape)
-    reach, size = 1, x.shape[dim]
-    while reach < size:
-        rest = size - reach
-        factor = decay.narrow(dim, reach, rest)
-        later = x.narrow(dim, reach, rest) + factor * x.narrow(dim, 0, rest)
-        x = torch.cat((x.narrow(dim, 0, reach), later), dim)
-        decay = torch.cat((decay.narrow(dim, 0, reach), factor * decay.narrow(dim, 0, rest)), dim)
-        reach *= 2
-    return x
+    dim = dim % x.dim()
+    half = x.shape[dim] // 2
+    if half == 0:
+        return x
+    if x.shape[dim] % 2 == 1:
+        before = scan(decay.narrow(dim, 0, 2 * half), x.narrow(dim, 0, 2 * half), dim)
+        last, own = before.narrow(dim, 2 * half - 1, 1), decay.narrow(dim, 2 * half, 1)
+        return torch.cat((before, torch.addcmul(x.narrow(dim, 2 * half, 1), own, last)), dim)
+    decay_even, decay_odd = unflatten(decay, dim, half, 2).unbind(dim + 1)
+    even, odd = unflatten(x, dim, half, 2).unbind(dim + 1)
+    odd = scan(decay_even * decay_odd, torch.addcmul(odd, decay_odd, even), dim)
+    even = torch.addcmul(even, decay_even, shift(odd, dim, 1))
+    return flatten(torch.stack((even, odd), dim + 1), dim, dim + 1)
 
 
 def scan_back(decay: Tensor, x: Tensor, dim: int) -> Tensor:

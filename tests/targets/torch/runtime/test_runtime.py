@@ -6,6 +6,7 @@ import importlib.util
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -103,6 +104,25 @@ def test_what_is_put_along_a_dimension_has_derivatives_of_any_order() -> None:
     assert torch.autograd.gradgradcheck(lambda v: rt.put_along(v, index, (2, 3), 1), value.requires_grad_())
     batched = vmap(lambda v, i: rt.put_along(v, i, (3,), 0))(value.detach(), index)
     torch.testing.assert_close(batched, expected)
+
+
+def test_what_is_added_along_a_dimension_is_right_in_reverse_over_reverse_and_in_batches() -> None:
+    """Zeros are written to in place, but where a transformation forbids that: there an index may be batched alone."""
+    value, index = torch.tensor([[5.0, 1.0], [7.0, 2.0]], dtype=torch.float64), torch.tensor([[2, 2], [0, 1]])
+    expected = torch.tensor([[0.0, 0.0, 6.0], [7.0, 2.0, 0.0]], dtype=torch.float64)
+    torch.testing.assert_close(rt.add_along(value, index, (2, 3), 1), expected)
+    torch.testing.assert_close(rt.add_slices(value, index, (3,), 0), torch.tensor([7.0, 2.0, 6.0]).double())
+    torch.testing.assert_close(rt.segment_sum(value[0], index[0], 3, 0), expected[0])
+    own = torch.ones(2, dtype=torch.float64)
+    for function in (
+        lambda v, i: rt.add_along(v, i, (3,), 0),
+        lambda v, i: rt.add_slices(v, i, (3,), 0),
+        lambda v, i: rt.segment_sum(v, i, 3, 0),
+    ):
+        alone = torch.stack([function(own, i) for i in index])
+        torch.testing.assert_close(vmap(function, (None, 0))(own, index), alone)
+        fixed = partial(function, i=index[0])
+        assert torch.autograd.gradgradcheck(lambda v, f=fixed: f(v) ** 2, value[0].requires_grad_())
 
 
 def test_shapes_are_refused_by_name() -> None:
