@@ -16,15 +16,20 @@ __all__ = ["slow"]
 
 _SLOW = 1.3  # times the composite's backward
 _WIDE = 2  # times what a pass in float32 takes
+_PACKING = 6  # passes for each value: 4 million numbers in eight bits beside an addition
 _UNSEEN = 2.0  # passes that nobody sees beside a product
 
 
 def slow(operation: Operation, *, fuses: bool = True) -> Iterator[str]:
-    """A line for each variant whose eager backward is estimated slower; none where passes serve it, or bytes matter.
+    """A line for each variant whose eager backward is estimated slower, or for what is packed; none where passes serve.
 
     Passes are recommended where it `fuses`, as far as that is known.
     """
     spec = operation.program.spec
+    if spec.options.packed:
+        names = ", ".join(p.name for p in spec.options.packed)
+        passes = f"takes about {_PACKING} passes over memory in forward, and as many in backward"
+        yield f"packing {names} {passes}: it spares bytes, not time"
     if spec.options.fused or spec.options.packed:
         return
     for path, variant in operation.variants():

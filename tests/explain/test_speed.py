@@ -50,3 +50,9 @@ def test_a_branch_is_named_and_fused_passes_are_not_judged() -> None:
     (line,) = slow(compiled_text(text).operation)
     assert line.startswith("backward [flag] ")
     assert not list(slow(compiled_text(text.replace("kernels: none", "kernels: all")).operation))
+
+
+def test_that_packing_takes_time_is_told() -> None:
+    text = "{op: f, tensors: {x: }, outputs: {y: 'softmax(x, dim=-1)'}, options: {save: {y: int8}}}"
+    (line,) = slow(compiled_text(text).operation)
+    assert line.startswith("packing y takes about ")

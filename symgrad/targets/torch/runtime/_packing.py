@@ -85,7 +85,7 @@ def _unpacked(first: Any, more: Any, packed: Any) -> Any:
         return _truths(first, second.shape)
     wide = first.to(second.dtype) * second
     if form == "int8":
-        wide = wide.masked_fill(first == _NAN, torch.nan)
+        wide = wide.masked_fill_(first == _NAN, torch.nan)
     return wide.to(dtype)
 
 
@@ -113,18 +113,18 @@ def _scaled(value: Tensor, largest: float) -> tuple[Tensor, Tensor]:
     A row that is short has no scale of its own.
     """
     wide = value.to(torch.promote_types(value.dtype, torch.float32))
-    sizes = torch.where(wide.isfinite(), wide.abs(), 0)
+    sizes = wide.abs().nan_to_num_(0, 0)
     if wide.dim() and wide.shape[-1] >= _LONG:
         most = sizes.amax(-1, keepdim=True)
     else:
         most = sizes.amax() if wide.numel() else sizes.sum()
     scale = (most / largest).clamp_min(torch.finfo(wide.dtype).tiny)
-    return (wide / scale).clamp(-largest, largest), scale
+    return (wide / scale).clamp_(-largest, largest), scale
 
 
 def _int8(value: Tensor) -> tuple[Tensor, Tensor]:
     scaled, scale = _scaled(value, _INT8)
-    return torch.where(scaled.isnan(), _NAN, scaled.round()).to(torch.int8), scale
+    return scaled.round_().nan_to_num_(_NAN).to(torch.int8), scale
 
 
 def _float8(value: Tensor) -> tuple[Tensor, Tensor]:

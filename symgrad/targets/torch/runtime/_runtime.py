@@ -1009,14 +1009,10 @@ def scan(decay: Tensor, x: Tensor, dim: int) -> Tensor:
     """Return ``s[k] = decay[k]*s[k-1] + x[k]`` along ``dim``: of pairs first, and from these of what lies between."""
     if x.dim() == 0:
         return x.clone()
-    if decay.shape != x.shape:
-        shape = broadcast_shapes(decay.shape, x.shape)
-        decay, x = decay.expand(shape), x.expand(shape)
-    dim = dim % x.dim()
-    half = x.shape[dim] // 2
+    decay, x, dim, half = _halved(decay, x, dim)
     if half == 0:
         return x
-    if x.shape[dim] % 2 == 1:
+    if x.shape[dim] > 2 * half:
         before = scan(decay.narrow(dim, 0, 2 * half), x.narrow(dim, 0, 2 * half), dim)
         last, own = before.narrow(dim, 2 * half - 1, 1), decay.narrow(dim, 2 * half, 1)
         return torch.cat((before, torch.addcmul(x.narrow(dim, 2 * half, 1), own, last)), dim)
@@ -1031,7 +1027,26 @@ def scan_back(decay: Tensor, x: Tensor, dim: int) -> Tensor:
     """Return ``r[k] = x[k] + decay[k+1]*r[k+1]`` along ``dim``, the transposed of ``scan`` in ``x``."""
     if x.dim() == 0:
         return x.clone()
-    return scan(shift(decay, dim, -1).flip(dim), x.flip(dim), dim).flip(dim)
+    decay, x, dim, half = _halved(decay, x, dim)
+    if half == 0:
+        return x
+    if x.shape[dim] > 2 * half:
+        after = scan_back(decay.narrow(dim, 1, 2 * half), x.narrow(dim, 1, 2 * half), dim)
+        first, own = after.narrow(dim, 0, 1), decay.narrow(dim, 1, 1)
+        return torch.cat((torch.addcmul(x.narrow(dim, 0, 1), own, first), after), dim)
+    decay_even, decay_odd = unflatten(decay, dim, half, 2).unbind(dim + 1)
+    even, odd = unflatten(x, dim, half, 2).unbind(dim + 1)
+    even = scan_back(shift(decay_odd, dim, 1) * decay_even, torch.addcmul(even, decay_odd, odd), dim)
+    odd = odd + shift(decay_even * even, dim, -1)
+    return flatten(torch.stack((even, odd), dim + 1), dim, dim + 1)
+
+
+def _halved(decay: Tensor, x: Tensor, dim: int) -> tuple[Tensor, Tensor, int, int]:
+    """Return both in one shape, the dimension from the front, and how many pairs there are along it."""
+    if decay.shape != x.shape:
+        shape = broadcast_shapes(decay.shape, x.shape)
+        decay, x = decay.expand(shape), x.expand(shape)
+    return decay, x, dim % x.dim(), x.shape[dim] // 2
 
 
 def det(x: Tensor) -> Tensor:
