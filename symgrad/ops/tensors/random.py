@@ -50,7 +50,7 @@ ROWS = (
 INTERNAL = (
     TensorOp(
         "random_bits",
-        torch="rt.random_bits({shape0}, {1}, {device0})",
+        torch="rt.random_bits({shape0}, {1}, {like0})",
         shape_of=0,
         shape_only=frozenset({0}),
         integer=frozenset({1}),

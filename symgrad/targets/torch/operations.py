@@ -18,7 +18,7 @@ from symgrad.targets.torch.shapes import (
     indexed,
     lender_of,
     of_shape,
-    print_device,
+    print_like,
     print_shape,
     print_size,
 )
@@ -48,7 +48,9 @@ def _part(printer: Printer, node: Expr, key: int | str) -> Part:
     if key.startswith("shape"):
         return print_shape(printer, node.args[int(key.removeprefix("shape"))])
     if key.startswith("device"):
-        return print_device(printer, node.args[int(key.removeprefix("device"))])
+        return code("{0}.device", print_like(printer, node.args[int(key.removeprefix("device"))]))
+    if key.startswith("like"):
+        return print_like(printer, node.args[int(key.removeprefix("like"))])
     return attribute(printer, node[key])
 
 
@@ -103,7 +105,7 @@ def _expand(printer: Printer, node: Expr) -> Code:
     if kept is None:
         return code("torch.full({0}, {1})", shape, printer(value))
     dtype = code("torch.bool") if value.is_boolean else printer.dtypes[kept]
-    return code("torch.full({0}, {1}, dtype={2}, device=rt.device(ctx))", shape, printer(value), dtype)
+    return code("torch.full({0}, {1}, dtype={2}, device=rt.like(ctx).device)", shape, printer(value), dtype)
 
 
 def _sum_to(printer: Printer, node: Expr) -> Code:

@@ -174,15 +174,13 @@ def declared_size(printer: Printer, like: Expr, dim: object) -> Code | None:
     return print_size(printer, dims[dim])
 
 
-def print_device(printer: Printer, like: Expr) -> Code:
-    """The device of a tensor that is at hand."""
+def print_like(printer: Printer, like: Expr) -> Code:
+    """A tensor that is at hand, for its device and dtype."""
     lender = lender_of(printer, like)
     if lender is None:  # labels alone may be kept; in forward mode no single tangent is surely there
         kept = (n for n in printer.names if n.op == "sym" and not n.is_static and not n.is_differential)
         lender = min(kept, key=lambda n: n.name, default=None)
-    if lender is None:
-        return code("rt.device(ctx)")
-    return code("{0}.device", printer(lender))
+    return code("rt.like(ctx)") if lender is None else printer(lender)
 
 
 def indexed(value: Code, node: Expr) -> Code:

@@ -27,11 +27,13 @@ def test_the_bits_are_those_of_splitmix64() -> None:
 
     for seed in (0, 3, 2**62, -5):
         right = [mixed((mixed(seed % 2**64) + k * 0x9E3779B97F4A7C15) % 2**64) >> 41 for k in range(1, 7)]
-        assert rt.random_bits(torch.Size((2, 3)), seed, None).flatten().tolist() == right
+        assert rt.random_bits(torch.Size((2, 3)), seed, torch.ones(1)).flatten().tolist() == right
 
 
 def test_neighbouring_seeds_and_places_are_independent() -> None:
-    draws = torch.stack([(rt.random_bits(torch.Size((100_000,)), seed, None) + 0.5) / 2**23 for seed in (0, 1, 2)])
+    draws = torch.stack(
+        [(rt.random_bits(torch.Size((100_000,)), seed, torch.ones(1)) + 0.5) / 2**23 for seed in (0, 1, 2)]
+    )
     assert (draws.mean(1) - 0.5).abs().max() < 0.005
     assert (draws.var(1) * 12 - 1).abs().max() < 0.02
     pairs = torch.corrcoef(torch.cat([draws[:, 1:], draws[:, :-1]])) - torch.eye(6)
@@ -98,3 +100,13 @@ def test_normal_numbers_are_normal_in_the_dtype_of_the_tensor() -> None:
 def test_a_draw_without_a_seed_is_refused(formula: str, message: str) -> None:
     with pytest.raises(SpecError, match="(?s)" + message.replace("(", r"\(").replace(")", r"\)")):
         compiled_text(f"{{op: f, tensors: {{x: }}, outputs: {{y: '{formula}'}}}}")
+
+
+def test_what_is_drawn_has_the_dtype_of_what_it_is_drawn_for() -> None:
+    """A number of float64 beside single precision of some dimensions would be rounded to that: promotion is torch's."""
+    item = compiled_text("\nop: sampled\ntensors: {mu: , sigma: }\noutputs: {z: 'mu + sigma * normal(mu, 7)'}\n")
+    mu, sigma = torch.zeros(3, dtype=torch.float64), torch.tensor(1 / 3, dtype=torch.float64)
+    whole = item.function(mu, torch.ones((), dtype=torch.float64))
+    torch.testing.assert_close(item.function(mu, sigma), whole / 3, rtol=1e-15, atol=0)
+    torch.testing.assert_close(item.function(mu.float(), sigma.float()), (whole / 3).float())
+    torch.testing.assert_close(item.function(mu.half(), sigma.half()), (whole / 3).half(), rtol=1e-3, atol=0)

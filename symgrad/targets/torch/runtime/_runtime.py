@@ -426,12 +426,12 @@ def dtype(ctx: Any, place: int) -> torch.dtype:
     return kind
 
 
-def device(ctx: Any) -> torch.device:
-    """Return the device of the outputs, where forward mode or several of them have it kept."""
+def like(ctx: Any) -> Tensor:
+    """Return a tensor with the device and dtype of an output, where forward mode or several of them have it kept."""
     compiling = torch.compiler.is_compiling()
     given = [t for t in ctx.saved_tensors[-ctx.inputs :] if t is not None] if compiling else []
-    found: torch.device = given[0].device if given else ctx.outputs[0][2]
-    return found
+    device, dtype = (given[0].device, given[0].dtype) if given else (ctx.outputs[0][2], ctx.outputs[0][1])
+    return torch.empty((), device=device, dtype=dtype)
 
 
 def needs(ctx: Any) -> tuple[bool, ...]:
@@ -1297,12 +1297,16 @@ def _third_of_det(x: Tensor, direction: Tensor, other: Tensor) -> Tensor:
 _GOLDEN, _FIRST, _SECOND = -0x61C8864680B583EB, -0x40A7B892E31B1A47, -0x6B2FB644ECCEEE15  # as signed integers
 
 
-def random_bits(shape: Any, seed: Any, device: Any) -> Tensor:
-    """Return 23 random bits for each place of a tensor, the same for a seed wherever they are drawn (SplitMix64)."""
+def random_bits(shape: Any, seed: Any, like: Tensor) -> Tensor:
+    """Return 23 random bits for each place of a tensor, the same for a seed wherever they are drawn (SplitMix64).
+
+    They are whole numbers in the dtype of ``like``, float32 at least.
+    """
     if not isinstance(seed, Tensor):
-        seed = torch.full((), seed, dtype=torch.int64, device=device)
-    places = torch.arange(1, shape.numel() + 1, device=device).reshape(shape)
-    return (_mixed(_mixed(seed.long()) + places * _GOLDEN) >> 41) & 0x7FFFFF
+        seed = torch.full((), seed, dtype=torch.int64, device=like.device)
+    places = torch.arange(1, shape.numel() + 1, device=like.device).reshape(shape)
+    dtype = torch.promote_types(like.dtype, torch.float32)
+    return ((_mixed(_mixed(seed.long()) + places * _GOLDEN) >> 41) & 0x7FFFFF).to(dtype)
 
 
 def _mixed(bits: Tensor) -> Tensor:
