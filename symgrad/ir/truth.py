@@ -105,4 +105,4 @@ def where(condition: Expr, then: Scalar, otherwise: Scalar) -> Expr:
         then = then.args[1]
     if otherwise.op == "where" and otherwise.args[0] is condition:
         otherwise = otherwise.args[2]
-    return make("where", condition, then, otherwise)
+    return then if then is otherwise else make("where", condition, then, otherwise)

@@ -22,7 +22,7 @@ __all__ = ["Condition", "conditions", "samples", "unseen"]
 _COMPARISONS = frozenset({"lt", "le", "gt", "ge", "eq", "ne"})
 _ON = 64  # values at conditions are multiples of one over this: arithmetic with them is exact
 _COUNT = 96  # elements of an element-wise sample
-_SCALES = (1.0, 0.1, 10.0, 0.01, 100.0, 1e-4, 1e4)
+_SCALES = (1.0, 0.1, 10.0, 0.01, 100.0, 1e-4, 1e4, -1.0)
 _BESIDE = 1e-3
 
 
@@ -91,8 +91,12 @@ def samples(subject: Subject, settings: Settings) -> Iterator[tuple[str, list[An
     """Arguments in float64 with a word on what they are: on both sides of all conditions that can be reached by moving
     or scaling inputs, and at them."""
     if not subject.pointwise or not subject.broadcasts:
-        for seed, scale in enumerate(_SCALES[:3]):
-            yield f"drawn with seed {seed} and scaled by {scale}", _scaled(subject, draw(subject, seed=seed), scale)
+        sampled = [_scaled(subject, draw(subject, seed=seed), scale) for seed, scale in enumerate(_SCALES[:3])]
+        for seed, (scale, tensors) in enumerate(zip(_SCALES, sampled, strict=False)):
+            yield f"drawn with seed {seed} and scaled by {scale}", tensors
+        if unseen(subject, settings, sampled):
+            for scale in _SCALES[3:]:
+                yield f"drawn with seed 0 and scaled by {scale}", _scaled(subject, draw(subject, seed=0), scale)
         return
     shape = (_COUNT,)
     drawn = draw(subject, tuple(shape for _ in subject.inputs), seed=1)

@@ -52,6 +52,7 @@ def test_truth_values_fold() -> None:
     neither = truth.logical("and", truth.logical("not", p), truth.logical("not", q))
     assert truth.where(neither, X, Y) is truth.where(truth.logical("or", p, q), Y, X)
     assert truth.where(p, truth.where(p, X, Z), Y) is truth.where(p, X, Y)
+    assert truth.where(p, truth.where(p, X, Z), X) is X
     assert truth.where(p, X, truth.where(p, Z, Y)) is truth.where(p, X, Y)
 
 

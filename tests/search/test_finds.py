@@ -61,6 +61,9 @@ FINDS = {
     "what is left of a division by 0 where it is not read": Drawn(
         8001, "pointwise", "where(w <= 1, remainder(w, x) / v + fmod(w, x), x)"
     ),
+    "a number in place of a tensor that is guarded twice": Drawn(
+        8003, "rows", "var(where(w < 0, x, asec(w)), dim=1, keepdim=True)", domain="[1, oo)"
+    ),
     "a series where it is not read": Drawn(next(_SEEDS), "pointwise", "sinc(100 * x)"),
     "a tensor that the condition around its own never lets be read": Drawn(
         next(_SEEDS), "wide", "where(b, z * where(b, x, w) + x, 1 + x)", tensors=TENSORS

@@ -324,9 +324,14 @@ def digamma_by_autograd(x: Tensor) -> Tensor:
 
 
 def polygamma(n: int, x: Tensor) -> Tensor:
-    """torch's own has but ten digits of trigamma, which is a sum, its asymptotic series and a reflection here."""
-    if n != 1 or x.dtype != torch.float64:
-        return torch.polygamma(n, x) if n else digamma_by_autograd(x)
+    """torch's own has but ten digits of trigamma, which is a sum, its asymptotic series and a reflection here; of the
+    others it adds up a term for each pole between x and 0, without end where 1 is less than an ulp."""
+    if n == 0:
+        return digamma_by_autograd(x)
+    if n > 1:
+        return _reflected(n, x)
+    if x.dtype != torch.float64:
+        return torch.polygamma(n, x)
     positive = x > 0
     own = torch.where(positive, x, 1 - x)
     large = own + 12
@@ -337,6 +342,21 @@ def polygamma(n: int, x: Tensor) -> Tensor:
         total = total + 1 / (own + k) ** 2  # the largest last
     sine = torch.sin(math.pi * torch.where(positive, 0.5, x - x.round()))
     return torch.where(positive, total, (math.pi / sine) ** 2 - total)
+
+
+def _reflected(n: int, x: Tensor) -> Tensor:
+    """Polygamma by what it is at 1 - x, and by a derivative of the cotangent, which is a polynomial in it."""
+    positive = x > 0
+    own = torch.polygamma(n, torch.where(positive, x, 1 - x))
+    cot = 1 / torch.tan(math.pi * torch.where(positive, 0.5, x - x.round()))
+    powers = [0, 1]
+    for _ in range(n):  # each is -(1 + cot**2) times the derivative of the one before
+        slope = [k * c for k, c in enumerate(powers)][1:]
+        powers = [-a - b for a, b in zip([*slope, 0, 0], [0, 0, *slope], strict=True)]
+    value = torch.zeros_like(cot)
+    for coefficient in reversed(powers):
+        value = value * cot + coefficient
+    return torch.where(positive, own, (-1) ** n * own - math.pi ** (n + 1) * value)
 
 
 # ------------------------------------------------------------------------------------------------ Airy's function
