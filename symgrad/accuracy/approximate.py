@@ -158,7 +158,9 @@ def _shape(target: Target, interval: Interval) -> _Shape | None:
     ahead, twice, behind, twice_behind = target.values(at, _SO_NEAR)
     beside = ((1, interval.high, (ahead, twice)), (-1, -interval.low, (behind, twice_behind)))
     sides = tuple(side for side, reach, pair in beside if reach > 0 and all(map(_usable, pair)))
-    if not sides:
+    if not sides or any(
+        _is_somewhere(target, side * reach) for side, reach, _ in beside if reach > 0 and side not in sides
+    ):
         return None
     first, second = (ahead, twice) if sides[0] == 1 else (behind, twice_behind)
     ratio = second / first
@@ -177,6 +179,12 @@ def _shape(target: Target, interval: Interval) -> _Shape | None:
         right, left = target.values([probe, -probe])
         even = _usable(right) and _usable(left) and abs(left * sign - right) <= abs(right) * mp.mpf(2) ** -100
     return _Shape(power, _recognised(limit), even, sides)
+
+
+def _is_somewhere(target: Target, reach: Fraction) -> bool:
+    """Whether a function is defined on a side: also one that overflows, or is 0, next to the point."""
+    end = mp.mpf(reach.numerator) / reach.denominator
+    return any(map(mp.isfinite, target.values([end / 2**k for k in range(5)])))
 
 
 def _usable(value: Any) -> bool:

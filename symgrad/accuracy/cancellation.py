@@ -71,8 +71,10 @@ def intervals_where_it_errs(form: Expr, target: Target, judge: Judge) -> list[In
     radius = _rounded_up(1.2 * max(map(abs, close)), bits=0)
     if target.point is None:
         sides = [s for s in (1, -1) if s * max(close, key=lambda d: s * d) > 0]
-        far = [Interval(*sorted((Fraction(0), side * radius / k))) for k in (2, 8, 16) for side in sides]
-        return [Interval.around(radius), *far] if len(sides) == 2 else far
+        both = len(sides) == 2
+        parts = (1, 2, 8, 16) if both else (2, 8, 16)
+        far = [Interval(*sorted((Fraction(0), side * radius / k))) for k in parts for side in sides]
+        return [Interval.around(radius), *far] if both else far
     low, high = (_rounded_up(max(0.0, 1.1 * end), bits=3) for end in (-min(close), max(close)))
     return [Interval.around(radius), Interval.around(radius / 2), Interval(-low, high)]
 

@@ -8,7 +8,7 @@ mends in float32 is evaluated in float64 ("wide"). Everything is bounded by coun
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from itertools import islice
@@ -18,9 +18,9 @@ from symgrad.accuracy.cancellation import cancelling, cancelling_terms, erring_p
 from symgrad.accuracy.candidates import JOINED, LENIENT, WIDE, Candidate, Choice, Effort, graded
 from symgrad.accuracy.cost import price, total
 from symgrad.accuracy.equality import Check
-from symgrad.accuracy.evaluate import FLOAT32, FLOAT64, Environment
+from symgrad.accuracy.evaluate import FLOAT32, FLOAT64, Environment, Format
 from symgrad.accuracy.exponentials import rational_forms
-from symgrad.accuracy.measure import Judge, Score
+from symgrad.accuracy.measure import ALLOWED, Judge, Score
 from symgrad.accuracy.pool import Pool, operands
 from symgrad.accuracy.regimes import joined
 from symgrad.accuracy.rewrite import Rewriter, Step, by_operation, rewrite, single_steps
@@ -302,8 +302,14 @@ class _Search(Pool):
         """Choices between two measured forms, each where it is accurate."""
         half = _MOST_JOINED // 2
         forms = list(dict.fromkeys(c.form for c in (*self.leading(half), *self.promising(half))))
-        for formats in ((FLOAT32, FLOAT64), (FLOAT32,)):
-            found = list(joined(forms, self.judge, formats))
+        attempts: list[tuple[tuple[Format, ...], Mapping[Format, float]]] = [
+            ((FLOAT32, FLOAT64), ALLOWED),
+            ((FLOAT32,), ALLOWED),
+        ]
+        if self.best.float32.nonfinite:
+            attempts.append(((FLOAT32,), {FLOAT32: _USELESS}))  # rather few digits than none
+        for formats, allowed in attempts:
+            found = list(joined(forms, self.judge, formats, allowed))
             found.sort(key=lambda choice: total(self.measured[f].cost for f in choice[1:]))
             for condition, below, above in found[:_MOST_MEASURED]:
                 form = truth.where(condition, below, above)

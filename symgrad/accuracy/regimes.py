@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -29,13 +29,16 @@ class _Extent:
 
 
 def joined(
-    forms: Sequence[Expr], judge: Judge, formats: Sequence[Format] = (FLOAT32, FLOAT64)
+    forms: Sequence[Expr],
+    judge: Judge,
+    formats: Sequence[Format] = (FLOAT32, FLOAT64),
+    allowed: Mapping[Format, float] = ALLOWED,
 ) -> Iterator[tuple[Expr, Expr, Expr]]:
-    """Choices between two of the forms that are accurate at every sample point of the formats.
+    """Choices between two of the forms whose errors are `allowed` at every sample point of the formats.
 
     Each is the condition, and the forms where it holds and where it does not.
     """
-    bad = {form: {t: _inaccurate(form, judge, t) for t in formats} for form in forms}
+    bad = {form: {t: _inaccurate(form, judge, t, allowed[t]) for t in formats} for form in forms}
     for variable in _variables(forms, judge.formula):
         for size in (True, False):
             own = make("abs", variable) if size else variable
@@ -49,8 +52,8 @@ def joined(
                             yield compare("lt", own, threshold), below, above
 
 
-def _inaccurate(form: Expr, judge: Judge, target: Format) -> frozenset[int]:
-    return frozenset(i for i, e in judge.measure(form, target).errors.items() if e > ALLOWED[target])
+def _inaccurate(form: Expr, judge: Judge, target: Format, allowed: float) -> frozenset[int]:
+    return frozenset(i for i, e in judge.measure(form, target).errors.items() if e > allowed)
 
 
 def _variables(forms: Iterable[Expr], formula: Expr) -> list[Expr]:

@@ -6,6 +6,8 @@ from fractions import Fraction
 
 import mpmath as mp
 import pytest
+import torch
+from compiled import compiled_text
 from random_expressions import ALPHA, X, Y
 
 from symgrad.accuracy.approximate import Interval, Target, V, approximation, groups, is_readable, near, readings
@@ -151,6 +153,25 @@ def test_a_one_sided_domain_is_no_obstacle() -> None:
     assert inside is not None
     (own,), (true,) = exact([inside], {X: 0.2}, 200), exact([function], {V: 0.2}, 300)
     assert abs(own - true) <= true * mp.mpf(2) ** -52
+
+
+def test_a_side_on_which_the_function_overflows_is_no_part_of_an_approximation() -> None:
+    """x * erfcx(x) far above 0 has one, and below 0 grows as exp(x**2): what holds above is no digit of it there."""
+    about_infinity = Target.about(None, V * make("erfcx", V), X)
+    assert approximation(about_infinity, Interval.around(Fraction(1, 2))) is None
+    one_sided = approximation(about_infinity, Interval(Fraction(0), Fraction(1, 2)))
+    assert one_sided is not None
+    (own,), (true,) = exact([one_sided], {X: 5.0}, 200), exact([X * f("erfcx", X)], {X: 5.0}, 300)
+    assert abs(own - true) <= true * mp.mpf(2) ** -52
+
+
+def test_forms_that_are_joined_are_right_on_both_sides_where_neither_is_accurate_everywhere() -> None:
+    op = compiled_text("\nop: f\ntensors: {x: }\noutputs: {y: 'x / (2 + erfcx(x))'}\noptions: {kernels: none}\n")
+    x = torch.tensor([-20.0, -9.0, -2.8, -1.0, 0.5, 2.1, 10.0, 30.0, 1e4, 1e8], requires_grad=True)
+    (own,) = torch.autograd.grad(op.function(x).sum(), x)
+    wide = x.detach().double().requires_grad_()
+    (true,) = torch.autograd.grad((wide / (2 + torch.special.erfcx(wide))).sum(), wide)
+    torch.testing.assert_close(own.double(), true, rtol=1e-6, atol=1e-37)
 
 
 def test_near_keeps_the_formula_beyond_the_radius() -> None:

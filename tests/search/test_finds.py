@@ -64,6 +64,7 @@ FINDS = {
     "a number in place of a tensor that is guarded twice": Drawn(
         8003, "rows", "var(where(w < 0, x, asec(w)), dim=1, keepdim=True)", domain="[1, oo)"
     ),
+    "the deviation of equal numbers": Drawn(89752, "whole", "sum(std((((v - w) + w)), dim=0))", domain="(0, oo)"),
     "a series where it is not read": Drawn(next(_SEEDS), "pointwise", "sinc(100 * x)"),
     "a tensor that the condition around its own never lets be read": Drawn(
         next(_SEEDS), "wide", "where(b, z * where(b, x, w) + x, 1 + x)", tensors=TENSORS

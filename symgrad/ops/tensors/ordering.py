@@ -81,7 +81,10 @@ def _count(condition: Expr, dim: Any, keepdim: Any) -> Expr:
 
 
 def _std(x: Expr, dim: Any = None, correction: Any = 1, keepdim: Any = False, unbiased: Any = None) -> Expr:
-    return power(var(x, dim, correction, keepdim, unbiased), HALF)
+    """The root of the variance; as in torch, its derivative is 0 where that is 0."""
+    variance = var(x, dim, correction, keepdim, unbiased)
+    equal = compare("eq", variance, ZERO)
+    return where(equal, ZERO, power(where(equal, ONE, variance), HALF))
 
 
 CUMMAX = fields("cummax", (DIM,), _RUNNING, extent=along, cost=4.0)

@@ -38,7 +38,7 @@ def lacks(row: TensorOp) -> list[str]:
         found.append("torch")
     names = {a.name for a in row.attributes} | {"attributes", "operands", "rest"}
     for _, key, _, _ in string.Formatter().parse(row.torch):
-        if key and not key.isdigit() and not key.startswith(("shape", "device")) and key not in names:
+        if key and not key.isdigit() and not key.startswith(("shape", "device", "like")) and key not in names:
             found.append(f"what {{{key}}} in 'torch' is")
     return found
 

@@ -319,3 +319,12 @@ def test_cosines_are_torchs(how: str) -> None:
         return torch.cosine_similarity(x, w, **options)
 
     check(f"cosine_similarity(x, w{how})", {"x": rand(3, 4), "w": rand(3, 4)}, like=like)
+
+
+def test_a_deviation_of_equal_numbers_has_torchs_gradient() -> None:
+    """It is 0, where the root of a variance has none."""
+    op = compiled_text("\nop: deviation\ntensors: {x: }\noutputs: {y: 'std(x, dim=-1)'}\n")
+    for x in (torch.full((2, 5), 3.7), torch.zeros(2, 5), torch.randn(2, 5)):
+        x = x.requires_grad_()
+        own, theirs = (torch.autograd.grad(y.sum(), x)[0] for y in (op.function(x), x.std(-1)))
+        torch.testing.assert_close(own, theirs)

@@ -775,7 +775,8 @@ def masked(value: Tensor, mask: Tensor) -> Tensor:
 def var(x: Tensor, dim: int | tuple[int, ...] | None = None, *, correction: float = 1, keepdim: bool = False) -> Tensor:
     """Return the variance: on a CPU by operations on whole vectors, which torch's own is not.
 
-    In half precision squares and their sum would overflow where the variance does not.
+    What rounding of the mean adds is taken out again (Chan, Golub and LeVeque, 1983), so that it is 0 of equal numbers.
+    In half precision squares would overflow where the variance does not.
     """
     if not x.is_cpu:
         return x.var(dim, correction=correction, keepdim=keepdim)
@@ -783,7 +784,10 @@ def var(x: Tensor, dim: int | tuple[int, ...] | None = None, *, correction: floa
     x = x.float() if kind in _HALF else x
     mean = x.mean(dim, keepdim=True)
     centred, count = x - mean, x.numel() // max(mean.numel(), 1)
-    return ((centred * centred).sum(dim, keepdim=keepdim) / max(count - correction, 0)).to(kind)
+    squares, left = (centred * centred).sum(dim, keepdim=keepdim), centred.sum(dim, keepdim=keepdim)
+    rounding = left * left / max(count, 1)
+    rounding = torch.where(squares - rounding > 8 * torch.finfo(x.dtype).eps * squares, rounding, squares).detach()
+    return ((squares - rounding) / max(count - correction, 0)).to(kind)
 
 
 def guarded(value: Tensor, mask: Tensor, other: float) -> Tensor:

@@ -248,3 +248,15 @@ def test_without_a_private_name_gradients_are_right(owner: Any, name: str) -> No
     with forward_ad.dual_level():
         duals = [forward_ad.make_dual(p, t) for p, t in zip(primals, tangents, strict=True)]
         torch.testing.assert_close(*(forward_ad.unpack_dual(f(*duals)).tangent for f in (function, item.composite)))
+
+
+@pytest.mark.parametrize("size", [2, 7, 1000, 30_000])
+def test_the_variance_of_equal_numbers_is_zero_and_of_others_is_not(size: int) -> None:
+    for value in (3.7, 1e-3, 123456.7, -1 / 3):
+        x = torch.full((2, size), value)
+        assert (rt.var(x, 1) == 0).all()
+        x[0, 0] *= 1 + 2e-7
+        torch.testing.assert_close(rt.var(x, 1), x.double().var(1).float(), rtol=1e-4, atol=0)
+    x = torch.full((5,), 3.7, dtype=torch.float64, requires_grad=True)
+    hessian = torch.autograd.functional.hessian(lambda t: rt.var(t, 0), x)
+    torch.testing.assert_close(hessian, torch.autograd.functional.hessian(lambda t: t.var(), x))
