@@ -86,10 +86,27 @@ def _k1e_partial(x: Expr) -> Expr:
     return _difference(value - make("scaled_modified_bessel_k0", x) - value / x, far, x, sqrt(PI / 2))
 
 
+def _besseli(order: int) -> Callable[[Any], Any]:
+    def value(x: Any) -> Any:
+        if abs(x) > real.HUGE:
+            return -mp.inf if order == 1 and x < 0 else mp.inf
+        return mp.besseli(order, x)
+
+    return value
+
+
 def _scaled_besseli(order: int) -> Callable[[Any], Any]:
-    """I times exp(-|x|)."""
+    """I times exp(-|x|), of large numbers by its asymptotic series: exp has as many bits as they have digits."""
 
     def value(x: Any) -> Any:
+        if abs(x) > real.HUGE:
+            total = term = mp.mpf(1)
+            k = 0
+            while mp.mag(term) > -mp.mp.prec:
+                k += 1
+                term *= -(4 * order**2 - (2 * k - 1) ** 2) / (8 * k * abs(x))
+                total += term
+            return (mp.sign(x) if order == 1 else 1) * total / mp.sqrt(2 * mp.pi * abs(x))
         with mp.extraprec(max(0, int(mp.mag(x))) + 10 if x else 0):
             result = mp.besseli(order, x) * mp.exp(-abs(x))
         return +result
@@ -192,7 +209,7 @@ def _incomplete(lower: bool) -> Callable[[Any, Any], Any]:
     def value(a: Any, x: Any) -> Any:
         if x < 0 or a < 0 or a == x == 0:
             return mp.nan
-        if a == 0:  # the limit
+        if a == 0 or (x > real.HUGE and a < mp.sqrt(x)):  # the limit, to more bits than anybody asks for
             return mp.mpf(lower)
         return mp.gammainc(a, 0, x, regularized=True) if lower else mp.gammainc(a, x, mp.inf, regularized=True)
 
@@ -243,8 +260,8 @@ ROWS = (
     _first("j", 1, _j1_partial),
     _second(0, lambda x: -make("bessel_y1", x)),
     _second(1, lambda x: make("bessel_y0", x) - make("bessel_y1", x) / x),
-    _modified("i0", lambda x: mp.besseli(0, x), lambda x: make("i1", x), lambda sympy, x: sympy.besseli(0, x)),
-    _modified("i1", lambda x: mp.besseli(1, x), _i1_partial, lambda sympy, x: sympy.besseli(1, x)),
+    _modified("i0", _besseli(0), lambda x: make("i1", x), lambda sympy, x: sympy.besseli(0, x)),
+    _modified("i1", _besseli(1), _i1_partial, lambda sympy, x: sympy.besseli(1, x)),
     _modified(
         "i0e",
         _scaled_besseli(0),

@@ -13,7 +13,7 @@ import mpmath as mp
 
 # Beyond this argument exp saturates: even its logarithm would be far outside every format symgrad knows. Exponents of
 # mpmath numbers are integers of any length; this keeps them short.
-_HUGE = mp.mpf(2) ** 200
+HUGE = mp.mpf(2) ** 200
 
 # Beyond this nothing is representable, and reducing an angle would take time without bound.
 LARGEST = mp.mpf(2) ** 2000
@@ -25,13 +25,13 @@ def within(low: float, high: float, function: Callable[[Any], Any]) -> Callable[
 
 
 def exp(x: Any) -> Any:
-    if abs(x) > _HUGE:
+    if abs(x) > HUGE:
         return mp.inf if x > 0 else mp.mpf(0)
     return mp.exp(x)
 
 
 def expm1(x: Any) -> Any:
-    if abs(x) > _HUGE:
+    if abs(x) > HUGE:
         return mp.inf if x > 0 else mp.mpf(-1)
     return _with_guard(x, lambda: mp.exp(x) - 1)
 
@@ -114,15 +114,15 @@ def atan2(y: Any, x: Any) -> Any:
 
 
 def sinh(x: Any) -> Any:
-    return mp.sign(x) * mp.inf if abs(x) > _HUGE else mp.sinh(x)
+    return mp.sign(x) * mp.inf if abs(x) > HUGE else mp.sinh(x)
 
 
 def cosh(x: Any) -> Any:
-    return mp.inf if abs(x) > _HUGE else mp.cosh(x)
+    return mp.inf if abs(x) > HUGE else mp.cosh(x)
 
 
 def tanh(x: Any) -> Any:
-    return mp.sign(x) * mp.mpf(1) if abs(x) > _HUGE else mp.tanh(x)
+    return mp.sign(x) * mp.mpf(1) if abs(x) > HUGE else mp.tanh(x)
 
 
 def atanh(x: Any) -> Any:
@@ -136,11 +136,11 @@ def sinc(x: Any) -> Any:
 
 
 def erf(x: Any) -> Any:
-    return mp.sign(x) * mp.mpf(1) if abs(x) > _HUGE else mp.erf(x)
+    return mp.sign(x) * mp.mpf(1) if abs(x) > HUGE else mp.erf(x)
 
 
 def erfc(x: Any) -> Any:
-    if x * x > _HUGE:
+    if x * x > HUGE:
         return mp.mpf(0) if x > 0 else mp.mpf(2)
     return mp.erfc(x)
 
@@ -149,7 +149,7 @@ def erfcx(x: Any) -> Any:
     """exp(x**2) * erfc(x)."""
     if x > 0 and x * x > mp.mp.prec:
         return _far_erfcx(x)
-    if x * x > _HUGE:
+    if x * x > HUGE:
         return mp.inf
     with mp.extraprec(2 * max(0, int(mp.mag(x))) + 10 if x else 0):
         result = mp.exp(x * x) * mp.erfc(x)
@@ -174,7 +174,7 @@ def log_ndtr(x: Any) -> Any:
     y = x / mp.sqrt(2)
     if y < 0:
         return mp.log(_far_erfcx(-y) / 2) - y * y if y * y > mp.mp.prec else mp.log(mp.erfc(-y) / 2)
-    return log1p(-mp.erfc(y) / 2) if x * x < _HUGE else mp.mpf(0)
+    return log1p(-mp.erfc(y) / 2) if x * x < HUGE else mp.mpf(0)
 
 
 def erfinv(x: Any) -> Any:
@@ -260,9 +260,9 @@ def power(x: Any, exponent: Any) -> Any:
     whole = exponent == mp.floor(exponent)
     if x < 0 and not whole:
         return mp.nan
-    if abs(exponent) * max(1, abs(mp.mag(x))) > _HUGE:
+    if abs(exponent) * max(1, abs(mp.mag(x))) > HUGE:
         size = exponent * mp.log(abs(x))
-        if abs(size) > _HUGE:
+        if abs(size) > HUGE:
             odd = x < 0 and abs(exponent) < LARGEST and exponent % 2 == 1
             return (-mp.inf if odd else mp.inf) if size > 0 else mp.mpf(0)
         return mp.exp(size)
@@ -274,7 +274,7 @@ def besselk(order: int, x: Any) -> Any:
 
     For positive x; scaled by exp(x) it would be the sum alone.
     """
-    if x > _HUGE:
+    if x > HUGE:
         return mp.mpf(0)
     with mp.extraprec(40 + max(0, int(mp.mag(x)))):
         result = mp.exp(-x) * _scaled_besselk(order, x)
@@ -283,7 +283,7 @@ def besselk(order: int, x: Any) -> Any:
 
 def scaled_besselk(order: int, x: Any) -> Any:
     """exp(x) * K(x) for positive x."""
-    if x > _HUGE:
+    if x > HUGE:
         return mp.sqrt(mp.pi / (2 * x))
     with mp.extraprec(40 + max(0, int(mp.mag(x)))):
         result = _scaled_besselk(order, x)
@@ -332,7 +332,7 @@ def zeta(s: Any, q: Any) -> Any:
         return mp.inf
     if not s > 1 or not q > 0:
         return mp.nan
-    if q > _HUGE:
+    if q > HUGE:
         return mp.mpf(0) if mp.isinf(q) or mp.isinf(s) else power(q, 1 - s) / (s - 1)
     return power(q, -s) if s > LARGEST else mp.zeta(s, q)
 
@@ -350,12 +350,12 @@ def lambertw_lower(x: Any) -> Any:
 
 
 def erfi(x: Any) -> Any:
-    return mp.sign(x) * mp.inf if x * x > _HUGE else mp.erfi(x)
+    return mp.sign(x) * mp.inf if x * x > HUGE else mp.erfi(x)
 
 
 def dawson(x: Any) -> Any:
     """exp(-x**2) times the integral of exp(t**2) from 0 to x."""
-    if x * x > _HUGE:
+    if x * x > HUGE:
         return 1 / (2 * x)
     with mp.extraprec(2 * max(0, int(mp.mag(x))) + 10 if x else 0):
         result = mp.sqrt(mp.pi) / 2 * mp.exp(-x * x) * mp.erfi(x)
@@ -364,7 +364,7 @@ def dawson(x: Any) -> Any:
 
 def dawson_prime(x: Any) -> Any:
     """The derivative of Dawson's integral, 1 - 2*x*dawson(x)."""
-    if x * x > _HUGE:
+    if x * x > HUGE:
         return -1 / (2 * x * x)
     with mp.extraprec(2 * max(0, int(mp.mag(x))) + 10 if x else 0):
         result = 1 - 2 * x * dawson(x)
@@ -375,8 +375,8 @@ def airy(order: int) -> Callable[[Any], Any]:
     """Airy's function Ai, or its derivative of order 1, which swings ever wider to the left."""
 
     def value(x: Any) -> Any:
-        if x < -_HUGE:
+        if x < -HUGE:
             return mp.nan if order or mp.isfinite(x) else mp.mpf(0)
-        return mp.mpf(0) if x > _HUGE else mp.airyai(x, derivative=order)
+        return mp.mpf(0) if x > HUGE else mp.airyai(x, derivative=order)
 
     return value

@@ -340,3 +340,22 @@ def test_polygamma_of_negative_numbers_is_that_of_positive_ones(n: int) -> None:
 
 def test_digamma_of_integers_is_a_float() -> None:
     torch.testing.assert_close(_special.digamma(torch.tensor([2, 3])), torch.digamma(torch.tensor([2.0, 3.0])))
+
+
+@pytest.mark.parametrize("name", ["i0", "i1", "i0e", "i1e", "gammainc", "gammaincc"])
+def test_the_true_value_at_huge_numbers_does_not_take_as_many_bits_as_they_have_digits(name: str) -> None:
+    """It took for ever: exp of a number of thousands of digits, and a series with as many terms."""
+    row = FUNCTIONS[name]
+    for x in (mp.mpf(2) ** 300, mp.mpf(2) ** 100_000):
+        with mp.workprec(200), at_most(10_000):
+            value = row.meaning(*([mp.mpf(2)] * (row.required - 1)), x)
+            if name in ("i0e", "i1e"):
+                assert abs(value * mp.sqrt(2 * mp.pi * x) - 1) < mp.mpf(2) ** -150
+            else:
+                assert value == {"gammainc": 1, "gammaincc": 0}.get(name, mp.inf)
+
+
+def test_the_series_of_scaled_bessel_functions_continues_what_stands_below_it() -> None:
+    for name in ("i0e", "i1e"):
+        below, above = (FUNCTIONS[name].meaning(real.HUGE * (1 + s * mp.mpf(2) ** -60)) for s in (-1, 1))
+        assert abs(below / above - 1) < mp.mpf(2) ** -50
