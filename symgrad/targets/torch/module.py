@@ -101,13 +101,18 @@ def _note(layout: Layout) -> str:
     return f"Plain calls are served in {' and in '.join(named)}; the formula serves all others."
 
 
+_MOST_LISTED = 6  # types of results, beyond which a line does not hold them
+
+
 def _results(layout: Layout) -> str:
-    """What forward returns: residuals follow the outputs."""
+    """What forward returns: residuals follow the outputs; many of one type are not listed."""
     if not layout.keeps:
         return public.returns(layout)
     everywhere = min(len(layout.returned(v)) for v in layout.variants)
     residuals = ["Tensor" if k < everywhere else "Tensor | None" for k in range(layout.keeps)]
-    return f"tuple[{', '.join([*['Tensor'] * len(layout.outputs), *residuals])}]"
+    types = ["Tensor"] * len(layout.outputs) + residuals
+    listed = types if len(types) <= _MOST_LISTED or len(set(types)) > 1 else ["Tensor", "..."]
+    return f"tuple[{', '.join(listed)}]"
 
 
 def _arguments(names: list[str], more: bool = False) -> str:
