@@ -18,7 +18,7 @@ from torch.autograd import forward_ad
 from benchmarks.search.cases import Case, cases
 from benchmarks.search.made import Made
 from benchmarks.search.modes import modes
-from benchmarks.search.rounding import noise
+from benchmarks.search.rounding import ROUNDED, noise
 from benchmarks.search.transforms import transforms
 from symgrad.accuracy.evaluate import Exact
 from symgrad.accuracy.truth import Table
@@ -34,7 +34,6 @@ _COTANGENT, _SECOND_COTANGENT, _TANGENT = (0.5, 1.5), (1.25, 0.25), (0.75, 1.25)
 _BITS, _MANY_BITS = 1000, 2**15
 _UNDERFLOW = 32  # smallest numbers that a result may be off by: what overflows below a fraction line is bounded
 _PROMISED = 1e18  # inputs without a domain up to which results are finite where they can be
-_ROUNDED = 4  # times what rounding moves results by is no fault
 _MOST_ASKED = 4  # points at which the truth is asked for
 _SMOOTH = 1e-30  # what slopes on both sides of a step of 2**-150 differ by at most where there is no corner
 
@@ -224,7 +223,7 @@ class _Compared:
                 allowed = allowed + own.nan_to_num(self.info.max, self.info.max)
         if not self.case.apart and got.numel():
             allowed = _of_row(allowed)
-        return _ROUNDED * allowed
+        return ROUNDED * allowed
 
     def against(self, found: dict[str, Tensor]) -> Iterator[str]:
         lost = {n: t for n, t in self.true.items() if n not in found and n in self.usual}

@@ -14,8 +14,9 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map
 
-__all__ = ["noise"]
+__all__ = ["ROUNDED", "noise"]
 
+ROUNDED = 4  # times what rounding moves results by is no fault
 _RUNS = 6  # in which each result is moved its own way; two more move all of them up or down, to where a floor steps
 _OF_NO_ROUNDING = """
 _to_copy abs alias amax amin arange cat ceil clamp clamp_max clamp_min clone constant_pad_nd copy copy_ cummax

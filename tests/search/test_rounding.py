@@ -12,6 +12,7 @@ from benchmarks.search.cases import Case
 from benchmarks.search.draw import Drawn
 from benchmarks.search.hold import _held, differences
 from benchmarks.search.made import Made
+from benchmarks.search.modes import differing
 from benchmarks.search.rounding import noise
 
 CANCELLING = (
@@ -89,3 +90,12 @@ def test_what_takes_more_digits_and_what_torch_has_no_number_for_is_no_find(form
     right = made.function
     made.function = lambda *t: torch.nan_to_num(right(*t))
     assert any("about NaN" in d.what for d in _held(made, case, torch.float32, eager=True))
+
+
+def test_what_rounding_explains_is_no_difference_under_vmap_and_more_is() -> None:
+    x = torch.tensor([1.0, 1.0 + 2e-7])
+    ill = lambda: [torch.stack([(x * x - 1).sum() * 1e7])]  # noqa: E731
+    direct = ill()
+    assert list(differing("vmap", [direct[0] + 1], direct))
+    assert not list(differing("vmap", [direct[0] + 1], direct, ill))
+    assert list(differing("vmap", [direct[0] + 100], direct, ill))
