@@ -14,7 +14,7 @@ from symgrad.ir.expr import Expr
 from symgrad.ir.traversal import rebuild, topological
 from symgrad.ir.truth import where
 from symgrad.ops.functions import FUNCTIONS
-from symgrad.ops.tensors import TENSOR_OPS, interval
+from symgrad.ops.tensors import TENSOR_OPS, data_arguments, interval
 
 
 def guard(root: Expr, points: Sequence[Environment], infinite: Collection[Expr] = ()) -> Expr:
@@ -67,7 +67,7 @@ def may_be_infinite(root: Expr) -> bool:
         within = interval(node)
         bounded = within is not None and abs(within.lower) < math.inf and abs(within.upper) < math.inf
         passes = node.op in ("add", "mul") or (node.op in TENSOR_OPS and not bounded)
-        if _is_masked(node) or (passes and any(a in found for a in node.args)):
+        if _is_masked(node) or (passes and any(a in found for a in data_arguments(node))):
             found.add(node)
     return root in found
 

@@ -240,15 +240,16 @@ def _is_divisor(factor: Expr) -> bool:
 def _in_order(numerators: list[Expr], lowered: Lowered) -> list[Expr]:
     """Bounded values, other values, variables; squares as two factors, but in polynomials of the square.
 
-    Beyond the bounded ones, factors that another product has too come first.
+    Of the bounded ones squares of exponentials come last, which overflow first; beyond them, factors that another
+    product has too come first.
     """
-    operands: list[tuple[tuple[bool, bool, int], Expr]] = []
+    operands: list[tuple[tuple[bool, bool, bool, int], Expr]] = []
     own = frozenset(ex.split_power(f)[0] for f in numerators)
     shared = lowered.shared.get(own, own)
     for f in numerators:
         base, exponent = ex.split_power(f)
         growth = _growth(base)
-        rank = (growth > 0, base not in shared, growth)
+        rank = (growth > 0, base.op == "exp" and exponent.number == 2, base not in shared, growth)
         beside = [lowered[g] for g in numerators if g is not f]
         if exponent.number == 2 and beside and not all(_is_polynomial(g, lowered[f]) for g in beside):
             operands += [(rank, lowered[base])] * 2

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
-from symgrad.ir.expr import ONE, ZERO, Expr, make, num, power, symbol
+from symgrad.ir.expr import ONE, OO, ZERO, Expr, make, num, power, symbol
 from symgrad.ir.truth import compare, where
 from symgrad.ops.tensors.extent import extent, reduced, same
 from symgrad.ops.tensors.row import KEEPDIM, TENSOR_OPS, Attribute, Ref, Tangents, TensorOp, same_of_tangent
@@ -140,7 +140,16 @@ def _cosine_similarity(a: Expr, b: Expr, dim: Any = 1, eps: Expr = _EPS) -> Expr
 
 
 def _logsumexp_slope(node: Expr) -> Expr:
-    return make("exp", node.args[0] - restore(node, node))
+    """Shares, which sum to 1 where exponents are computed as they were for the sum: they stay one operand."""
+    return _share(node.args[0], restore(node, node))
+
+
+def _share(exponent: Expr, level: Expr) -> Expr:
+    """exp(exponent - level); 0 where a mask made the exponent -oo, also where all are and so the level is."""
+    if exponent.op == "where" and -OO in exponent.args[1:]:
+        condition, *branches = exponent.args
+        return where(condition, *(ZERO if b is -OO else _share(b, level) for b in branches))
+    return make("exp", (make("boundary", exponent) if exponent.op == "add" else exponent) - level)
 
 
 _EXTREMUM: dict[str, Any] = {

@@ -328,3 +328,31 @@ def test_a_deviation_of_equal_numbers_has_torchs_gradient() -> None:
         x = x.requires_grad_()
         own, theirs = (torch.autograd.grad(y.sum(), x)[0] for y in (op.function(x), x.std(-1)))
         torch.testing.assert_close(own, theirs)
+
+
+def test_shares_of_a_log_sum_exp_read_the_exponents_that_were_summed() -> None:
+    """In another order of terms each would be rounded by another ulp of what may be 1e7: shares would not sum to 1."""
+    op = compiled_text(
+        "\nop: mixture\ntensors: {d: {shape: [N, K]}, s: {shape: [N, K]}}\n"
+        "outputs: {y: 'logsumexp(-d**2/2 - s, dim=-1)'}\noptions: {kernels: none}\n"
+    )
+    torch.manual_seed(0)
+    d, s = (torch.randn(64, 8) * 300).requires_grad_(), torch.randn(64, 8).requires_grad_()
+    (share,) = torch.autograd.grad(-op.function(d, s).sum(), s)
+    torch.testing.assert_close(share.sum(-1), torch.ones(64))
+    wide = [t.detach().double().requires_grad_() for t in (d, s)]
+    true = torch.autograd.grad(op.composite(*wide).sum(), wide)
+    for own, right in zip(torch.autograd.grad(op.function(d, s).sum(), (d, s)), true, strict=True):
+        torch.testing.assert_close(own.double(), right, rtol=0, atol=2e-5 * float(right.abs().max()))
+
+
+def test_masked_rows_of_a_log_sum_exp_have_derivatives_of_any_order_and_mode() -> None:
+    op = compiled_text(
+        "\nop: masked\ntensors: {x: {shape: [N, M]}, mask: {shape: [N, M], dtype: bool}}\n"
+        "outputs: {y: 'mean(logsumexp(where(mask, x, -oo), dim=1))'}\n"
+    )
+    x, mask = torch.randn(3, 3, dtype=torch.float64, requires_grad=True), torch.eye(3) < 1
+    assert torch.autograd.gradgradcheck(lambda x: op.function(x, mask).sin(), x)
+    mask[0] = False  # a row of which nothing is left
+    _, tangent = torch.func.jvp(lambda x: op.function(x, mask), (x.detach(),), (torch.ones_like(x),))
+    assert not tangent.isnan()
