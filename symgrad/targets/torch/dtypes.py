@@ -9,7 +9,7 @@ from typing import TypeAlias
 from symgrad.analysis.integers import WHOLE, is_integer
 from symgrad.ir.expr import OO, Expr, symbol
 from symgrad.ir.traversal import kept, substitute, topological
-from symgrad.lower.code import Code, code, source
+from symgrad.lower.code import Code, code, keyword, source, tuple_of
 from symgrad.ops.tensors import TENSOR_OPS, data_arguments, is_index, is_number, typed_arguments
 from symgrad.ops.tensors.extent import SCALAR
 from symgrad.ops.tensors.shapes import extent
@@ -28,6 +28,15 @@ class Floated:
     floats of it."""
 
     of: Expr
+
+
+@dataclass(frozen=True)
+class Made:
+    """Floats that torch makes of some tensors where integers are given for all of them; those of the tensors that are
+    `shaped` have a part in the number of dimensions, and the others are in totals."""
+
+    of: frozenset[Expr]
+    shaped: frozenset[Expr]
 
 
 Operands: TypeAlias = "frozenset[Expr | Total | Floated]"
@@ -136,7 +145,7 @@ def newly_floated(forms: Iterable[Expr], formulas: Iterable[Expr]) -> frozenset[
 
 
 @kept
-def floated_groups(root: Expr) -> tuple[frozenset[Expr], ...]:
+def floated_groups(root: Expr) -> tuple[Made, ...]:
     """Tensors declared as floats of which a function makes floats where integers are given for all of them.
 
     What is made of all tensors of the formula is left out: its dtype is that of the formula. So is what is reduced
@@ -145,7 +154,7 @@ def floated_groups(root: Expr) -> tuple[frozenset[Expr], ...]:
     while root.op in TENSOR_OPS and len(data_arguments(root)) == 1:
         (root,) = data_arguments(root)
     declared = {symbol(s.name, "int_tensor"): s for s in root.tensors if s["kind"] == "tensor"}
-    found: set[frozenset[Expr]] = set()
+    found: set[Made] = set()
     pending = [substitute(root, {s: given for given, s in declared.items()})]
     seen = set(pending)
     while pending:
@@ -154,13 +163,22 @@ def floated_groups(root: Expr) -> tuple[frozenset[Expr], ...]:
         if row is not None and row.shape_of != 0:
             continue
         if _makes_floats(node):
-            found.add(frozenset(declared[s] for s in node.tensors if s in declared))
+            shaped = _operands(node)
+            found.add(Made(_in(declared, node.tensors), _in(declared, (o for o in shaped if isinstance(o, Expr)))))
         # A divisor is no float of its own, and of whole numbers to the power of others torch makes whole ones.
         read = [a.args[0] if node.op == "mul" and _is_divisor(a) else a for a in data_arguments(node)]
         pending += [a for a in read if a not in seen and not a.is_boolean]
         seen.update(read)
     every = frozenset(declared.values())
-    return tuple(sorted((g for g in found if g and g < every), key=lambda g: sorted(s.name for s in g)))
+    return tuple(sorted((g for g in found if g.of and g.of < every), key=lambda g: (_names(g.of), _names(g.shaped))))
+
+
+def _in(declared: Mapping[Expr, Expr], symbols: Iterable[Expr]) -> frozenset[Expr]:
+    return frozenset(declared[s] for s in symbols if s in declared)
+
+
+def _names(tensors: Iterable[Expr]) -> list[str]:
+    return sorted(s.name for s in tensors)
 
 
 def _makes_floats(node: Expr) -> bool:
@@ -210,14 +228,19 @@ def _is_total(operands: Operands) -> bool:
     return len(operands) == 1 and all(isinstance(o, Total) for o in operands)
 
 
-def printed(operands: Operands, names: Mapping[Expr, str | Code], groups: Iterable[frozenset[Expr]] = ()) -> Code:
+def printed(operands: Operands, names: Mapping[Expr, str | Code], groups: Iterable[Made] = ()) -> Code:
     """The dtype as code, where floats are made of the tensors of some groups."""
     alone = _alone(operands)
-    made = [code("rt.floated({0})", in_order(_named(t, names) for t in group)) for group in groups]
+    made = [_made(group, names) for group in groups]
     if len(alone) == 2 and not made:
         first, second = in_order(_named(t, names) for t in alone)
         return code("torch.promote_types({0}.dtype, {1}.dtype)", first, second)
     return code("rt.result_dtype({0})", [*in_order(_operand(o, names) for o in operands), *made])
+
+
+def _made(group: Made, names: Mapping[Expr, str | Code]) -> Code:
+    of, shaped = (in_order(_named(t, names) for t in tensors) for tensors in (group.of, group.shaped))
+    return code("rt.made({0})", [*of, *([] if len(of) == len(shaped) else [keyword("shaped", tuple_of(shaped))])])
 
 
 def in_order(expressions: Iterable[Code]) -> list[Code]:

@@ -78,6 +78,20 @@ def _derivatives(function: Any, tensors: list[torch.Tensor]) -> list[torch.Tenso
     return [t.detach() for t in found]
 
 
+@pytest.mark.parametrize(
+    "formula", ["sum(x * m) / (sum(m) + 1e-9)", "h * sum(m**2) + sum(x)", "x * (sum(m) + h)", "sum(x * (sum(m) + h))"]
+)
+@pytest.mark.parametrize("half", ["x", "m"])
+def test_totals_that_are_floats_by_a_number_have_no_weight_of_their_own(formula: str, half: str) -> None:
+    item = compiled_text(
+        "op: f\ntensors: {x: {shape: [N]}, m: {shape: [N], grad: false}}\nhyperparameters: {h: 0.5}\n"
+        f"outputs: {{y: '{formula}'}}\n"
+    )
+    for kinds in ((torch.float16, torch.float32), (torch.float32, torch.float64), (torch.int64, torch.float16)):
+        tensors = [torch.ones(3, dtype=kinds[name != half]) for name in "xm"]
+        assert item.function(*tensors, 0.5).dtype == item.composite(*tensors, 0.5).dtype
+
+
 def test_an_optional_tensor_that_is_not_read_leaves_the_dtype_alone() -> None:
     item = compiled_text("{op: f, tensors: {x: , unused: {default: 0}}, outputs: {y: tanh(x) * exp(x)}}")
     assert item.function(torch.rand(3).bfloat16(), torch.rand(3)).dtype == torch.bfloat16

@@ -16,7 +16,7 @@ from symgrad.lower.schedule import Scope, Target, statements
 from symgrad.ops.tensors import TENSOR_OPS, is_number
 from symgrad.ops.tensors.shapes import same_shape, shape_sources
 from symgrad.plan.saving import is_drawn
-from symgrad.targets.torch.dtypes import Operands, cast, floated_groups, lender, printed, promoted
+from symgrad.targets.torch.dtypes import Made, Operands, cast, floated_groups, lender, printed, promoted
 from symgrad.targets.torch.methods.common import Common, widening
 
 _ROUND = "rt.narrow({0}, dtype)"
@@ -100,12 +100,12 @@ class Forward(Common):
         groups = {name: floated_groups(formula) for name, formula in variant.formulas.items()}
         first, *others = groups.values()
         if all(operands == everyone.keys() for operands in sources.values()) and others == [first] * len(others):
-            made = [{everyone[s] for s in group} for group in first]
+            made = [{everyone[s] for s in group.of} for group in first]
             program = widening(names, "dtype", layout.wide_values, made)
             return _Widening(program, dict.fromkeys(variant.outputs, _ROUND))
         # What autocast multiplies is of a type of its own: it is rounded only where it was widened.
         test = scope.names.fresh("rounded") if layout.multiplies else "_"
-        dtypes, locals_ = list[Statement](), dict[tuple[Operands, tuple[frozenset[Expr], ...]], str]()
+        dtypes, locals_ = list[Statement](), dict[tuple[Operands, tuple[Made, ...]], str]()
         patterns = dict.fromkeys(variant.outputs, _AS_IT_IS)
         condition = f"{test} and " if layout.multiplies else ""
         parts = {name: (operands, groups[name]) for name, operands in sources.items()}
