@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from symgrad.accuracy.widening import DOUBLE, SINGLE, WIDEN
 from symgrad.analysis.integers import WHOLE, is_integer
 from symgrad.ir.expr import OO, Expr, symbol
 from symgrad.ir.traversal import kept, substitute, topological
@@ -24,10 +25,16 @@ class Total:
 
 @dataclass(frozen=True)
 class Floated:
-    """A tensor of whole numbers, or a value of places, of which a formula computes what is not whole: torch makes
-    floats of it."""
+    """A tensor of whole numbers of which a formula computes what is not whole: torch makes floats of it."""
 
     of: Expr
+
+
+@dataclass(frozen=True)
+class Places:
+    """Floats that torch makes of places, perhaps of a single one that has no dimensions."""
+
+    single: bool
 
 
 @dataclass(frozen=True)
@@ -39,9 +46,11 @@ class Made:
     shaped: frozenset[Expr]
 
 
-Operands: TypeAlias = "frozenset[Expr | Total | Floated]"
+Operand: TypeAlias = "Expr | Total | Floated | Places"
+Operands: TypeAlias = "frozenset[Operand]"
 
 _CHOSEN = frozenset({"where", "relu", "heaviside"})
+_OF_ANY = _CHOSEN | {DOUBLE, SINGLE, WIDEN}  # what torch computes of whole numbers without floats, or in a given dtype
 
 
 def promoted(root: Expr) -> Operands:
@@ -63,7 +72,7 @@ def _marked(operands: Operands, floated: frozenset[Expr]) -> Operands:
 
 @kept
 def _operands(root: Expr) -> Operands:
-    found: set[Expr | Total | Floated] = set()
+    found: set[Operand] = set()
     seen: set[Expr] = set()
     stack = [root]
     order = topological(root)
@@ -77,7 +86,7 @@ def _operands(root: Expr) -> Operands:
             continue
         seen.add(node)
         if counts and _is_of_places(node) and not is_integer(node):
-            found |= frozenset() if node in divisors else {Floated(node)}
+            found |= frozenset() if node in divisors else {Places(extent(node) == SCALAR)}
         elif node.op == "sym":
             found.add(node)
         elif is_index(node):
@@ -113,7 +122,7 @@ def _is_of_places(node: Expr) -> bool:
 def _flat(operands: Operands) -> Operands:
     """All tensors, also those in totals."""
     parts = (_flat(o.of) if isinstance(o, Total) else frozenset({o}) for o in operands)
-    return frozenset[Expr | Total | Floated]().union(*parts)
+    return frozenset[Operand]().union(*parts)
 
 
 def floated_in(root: Expr) -> frozenset[Expr]:
@@ -125,23 +134,41 @@ def floated_in(root: Expr) -> frozenset[Expr]:
     return frozenset(s for n in nodes for s in n.tensors if s["kind"] == "int_tensor")
 
 
-def newly_floated(forms: Iterable[Expr], formulas: Iterable[Expr]) -> frozenset[Expr]:
-    """The tensors and places of whole numbers of which forms make floats alone where the formulas do so beside floats
-    only.
+def whole_operands(node: Expr) -> tuple[Expr, ...]:
+    """The operands of a value if all are whole numbers and torch makes floats of them, of the default dtype alone."""
+    if node.is_static or node.is_boolean or node.op in _OF_ANY or is_integer(node):
+        return ()
+    if node.op in TENSOR_OPS and node.op != "floated":
+        return ()
+    read = tuple(a for a in data_arguments(node) if not is_number(a))
+    if node.op == "pow" and not _is_power_of_floats(node):
+        return ()
+    return read if all(map(_is_counted, read)) else ()
 
-    `x * (n + 1 / n)` divides in the default dtype, and `x * n + x / n` in that of x. What is an index, or part of a
-    result of whole numbers, stays whole.
-    """
-    forms, formulas = tuple(forms), tuple(formulas)
-    order = topological(*forms, *formulas)
-    read = (n.args[k] for n in order if n.op in TENSOR_OPS for k in TENSOR_OPS[n.op].integer if k < len(n.args))
-    stays = frozenset(topological(*read, *(f for f in formulas if is_integer(f))))
-    counted = [n for n in order if (n.op == "arange" or is_index(n)) and n not in stays and not is_number(n)]
-    whole = {n: symbol(f"_{k}", "int_tensor") for k, n in enumerate(counted)}
-    before, after = ([floated_in(substitute(f, whole)) for f in group] for group in (formulas, forms))
-    new = frozenset[Expr]().union(*after).difference(*before)
-    named = {s: n for n, s in whole.items()}
-    return frozenset(named.get(s, s) for s in new) - stays
+
+def _is_power_of_floats(power: Expr) -> bool:
+    """Whether a number makes floats of whole numbers to a power; of whole ones alone torch makes whole ones."""
+    base, exponent = power.args
+    if is_number(base):
+        return not is_whole(base)
+    return is_number(exponent) and ((exponent.number or 0) < 0 or not is_whole(exponent))
+
+
+def _is_counted(value: Expr) -> bool:
+    """Whether torch has a value as a tensor of integers: of places, or of integers that are declared."""
+    if not is_integer(value):
+        return False
+    data = topological(value, leaves=frozenset(n for n in topological(value) if n.is_boolean))
+    return any(n.get("kind") == "int_tensor" or (is_index(n) and not is_number(n)) for n in data)
+
+
+def beside(formulas: Iterable[Expr]) -> Operands:
+    """What decides the dtype of the floats that are made of whole numbers in some formulas: no result is rounded to
+    less than its own."""
+    found = {promoted(f) for f in formulas if any(map(_is_counted, topological(f)))}
+    if not any(isinstance(o, Expr) and o["kind"] == "tensor" for operands in found for o in _flat(operands)):
+        return frozenset()
+    return next(iter(found)) if len(found) == 1 else frozenset(map(Total, found))
 
 
 @kept
@@ -235,12 +262,17 @@ def printed(operands: Operands, names: Mapping[Expr, str | Code], groups: Iterab
     if len(alone) == 2 and not made:
         first, second = in_order(_named(t, names) for t in alone)
         return code("torch.promote_types({0}.dtype, {1}.dtype)", first, second)
-    return code("rt.result_dtype({0})", [*in_order(_operand(o, names) for o in operands), *made])
+    return code("rt.result_dtype({0})", [*operands_in_order(operands, names), *made])
 
 
 def _made(group: Made, names: Mapping[Expr, str | Code]) -> Code:
     of, shaped = (in_order(_named(t, names) for t in tensors) for tensors in (group.of, group.shaped))
     return code("rt.made({0})", [*of, *([] if len(of) == len(shaped) else [keyword("shaped", tuple_of(shaped))])])
+
+
+def operands_in_order(operands: Operands, names: Mapping[Expr, str | Code]) -> list[Code]:
+    """The operands as code."""
+    return in_order(_operand(o, names) for o in operands)
 
 
 def in_order(expressions: Iterable[Code]) -> list[Code]:
@@ -264,9 +296,9 @@ def _alone(operands: Operands) -> frozenset[Expr]:
     return alone if len(totals) == len(operands) and all(of <= alone for of in totals) else frozenset()
 
 
-def _operand(operand: Expr | Total | Floated, names: Mapping[Expr, str | Code]) -> Code:
-    if isinstance(operand, Floated) and operand.of.op != "sym":
-        return code("torch.empty(())" if extent(operand.of) == SCALAR else "torch.empty(1)")
+def _operand(operand: Operand, names: Mapping[Expr, str | Code]) -> Code:
+    if isinstance(operand, Places):
+        return code("torch.empty(())" if operand.single else "torch.empty(1)")
     if isinstance(operand, Floated):
         return code("rt.floated({0})", names[operand.of])
     if isinstance(operand, Total):
@@ -287,3 +319,9 @@ def cast(value: Code, formula: Expr, names: Mapping[Expr, str | Code]) -> Code:
     chosen = any(map(is_choice_of_numbers, nodes))
     operands = promoted(formula) if formula.op == "expand" or chosen or drawn else frozenset()
     return code("{0}.to({1})", value, printed(operands, names)) if len(operands) > (0 if drawn else 1) else value
+
+
+def rounds_floats(formula: Expr, formulas: Iterable[Expr]) -> bool:
+    """Whether whole numbers in a formula become floats of the dtypes of others, which may be wider than its own."""
+    made = any(map(whole_operands, topological(formula)))
+    return made and beside(formulas) not in (frozenset(), promoted(formula))
