@@ -163,12 +163,13 @@ def _is_counted(value: Expr) -> bool:
 
 
 def beside(formulas: Iterable[Expr]) -> Operands:
-    """What decides the dtype of the floats that are made of whole numbers in some formulas: no result is rounded to
-    less than its own."""
+    """What decides the dtype of the floats that are made of whole numbers in some formulas: that of the results, or
+    where these have several the widest one of the tensors in them."""
     found = {promoted(f) for f in formulas if any(map(_is_counted, topological(f)))}
-    if not any(isinstance(o, Expr) and o["kind"] == "tensor" for operands in found for o in _flat(operands)):
-        return frozenset()
-    return next(iter(found)) if len(found) == 1 else frozenset(map(Total, found))
+    tensors = {o for of in found for o in _flat(of) if isinstance(o, Expr) and o["kind"] == "tensor"}
+    if len(found) < 2 or len(tensors) < 2:
+        return next(iter(found)) if tensors and len(found) == 1 else frozenset(tensors)
+    return frozenset({Total(frozenset(Total(frozenset({t})) for t in tensors))})
 
 
 @kept
