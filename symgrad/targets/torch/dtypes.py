@@ -50,7 +50,10 @@ Operand: TypeAlias = "Expr | Total | Floated | Places"
 Operands: TypeAlias = "frozenset[Operand]"
 
 _CHOSEN = frozenset({"where", "relu", "heaviside"})
-_OF_ANY = _CHOSEN | {DOUBLE, SINGLE, WIDEN}  # what torch computes of whole numbers without floats, or in a given dtype
+_FLOATING = frozenset({"floated", "logsumexp"})  # the tensor operations that make floats of whole numbers
+_OF_ANY = frozenset(
+    {"relu", "heaviside", DOUBLE, SINGLE, WIDEN}
+)  # what torch computes of whole numbers without floats, or in a given dtype
 
 
 def promoted(root: Expr) -> Operands:
@@ -138,7 +141,9 @@ def whole_operands(node: Expr) -> tuple[Expr, ...]:
     """The operands of a value if all are whole numbers and torch makes floats of them, of the default dtype alone."""
     if node.is_static or node.is_boolean or node.op in _OF_ANY or is_integer(node):
         return ()
-    if node.op in TENSOR_OPS and node.op != "floated":
+    if node.op == "where":
+        return tuple(filter(_is_counted, node.args[1:])) if _is_choice_of_floats(node) else ()
+    if node.op in TENSOR_OPS and node.op not in _FLOATING:
         return ()
     read = tuple(a for a in data_arguments(node) if not is_number(a))
     if node.op == "pow" and not _is_power_of_floats(node):
@@ -229,14 +234,22 @@ def _is_divisor(factor: Expr) -> bool:
 
 def _keeps_whole(node: Expr) -> bool:
     """Whether a value is whole if what it is made of is, or a float by what else it is made of."""
-    if node.op == "floated":
-        return False
+    if node.op in _FLOATING or _is_choice_of_floats(node):
+        return node.op == "logsumexp" and not is_integer(node.args[0])
     if node.op in TENSOR_OPS or node.op in _CHOSEN or _has_float(node):
         return True
     numbers = [a for a in node.args if a.is_static]
     if node.op == "pow" and _is_negative(numbers):
         return False
     return node.op in {"sym", "pow", *WHOLE} and all(map(is_whole, numbers))
+
+
+def _is_choice_of_floats(node: Expr) -> bool:
+    """Whether it chooses between whole numbers and one number that is not."""
+    if node.op != "where" or node.args[0].is_static or node.is_boolean:
+        return False
+    numbers = [a for a in node.args[1:] if is_number(a)]
+    return len(numbers) == 1 and not is_whole(numbers[0]) and all(a in numbers or is_integer(a) for a in node.args[1:])
 
 
 def _is_negative(numbers: list[Expr]) -> bool:

@@ -81,7 +81,8 @@ class Printer(Arithmetic):
             return self._as_float(whole[0])
         if whole:
             printer = self.with_beside(())
-            printer.names = {**self.names, **{a: self._as_float(a) for a in whole}}
+            conditions = {a: self(a) for a in node.args if a.is_boolean}
+            printer.names = {**self.names, **conditions, **{a: self._as_float(a) for a in whole}}
             return printer._computed(node, of_floats=True)
         return self._computed(node)
 

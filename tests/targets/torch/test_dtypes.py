@@ -359,6 +359,10 @@ OF_WHOLE_NUMBERS = [
     "x * sin(argmax(x, dim=0) + 1)",
     "sin(x * sqrt(k)) + exp(x / (1 + k)) * log(k)",
     "relu(x * sqrt(k)) + max(x, log(k))",
+    "x + where(k > 2, k, 0.1)",
+    "x * where(x > 0.5, 0.1, k)",
+    "x + logsumexp(k, dim=0)",
+    "x + log(clamp(k, 1.1, 2.3))",
 ]
 
 
@@ -377,6 +381,8 @@ def test_functions_of_whole_numbers_beside_a_double_have_its_digits(formula: str
 
         names = {name: getattr(torch, name) for name in ("sin", "exp", "log", "lgamma", "sqrt", "sum", "relu")}
         names |= {"T": second(4), "arange": lambda t: torch.arange(int(t)).double(), "x": x, "k": k.double()}
+        names |= {"where": lambda c, a, b: torch.where(c, *(torch.as_tensor(v, dtype=x.dtype) for v in (a, b)))}
+        names |= {"logsumexp": torch.logsumexp, "clamp": torch.clamp}
         names |= {"logaddexp": lambda a, b: torch.logaddexp(a, second(b)), "max": torch.maximum}
         names |= {"atan2": lambda a, b: torch.atan2(a, second(b)), "softplus": torch.nn.functional.softplus}
         value: torch.Tensor = eval(formula, {**names, "argmax": lambda t, dim: torch.argmax(t, dim).double()})
@@ -418,3 +424,28 @@ def test_whole_numbers_beside_several_dtypes_leave_each_result_its_own(
         right = [eval(formula, names) for formula in formulas.values()]
         for function in (item.function, item.composite):
             assert [y.dtype for y in function(x, w, k)] == [y.dtype for y in right]
+
+
+@pytest.mark.parametrize(
+    "formula",
+    [
+        "where(k > 2, k, 0.1)",
+        "where(x > 0.5, h, k)",
+        "where(k > 2, k, 1)",
+        "logsumexp(k, dim=1, keepdim=True)",
+        "k @ k",
+    ],
+)
+@pytest.mark.parametrize("accumulate", ["float32", "same"])
+def test_choices_and_reductions_of_whole_numbers_have_their_part_in_the_dtype(formula: str, accumulate: str) -> None:
+    item = compiled_text(
+        "op: f\ntensors: {x: {shape: [N, N]}, k: {shape: [N, N], dtype: int}}\nhyperparameters: {h: 0.5}\n"
+        f"outputs: {{y: 'x * exp(x) + {formula}'}}\noptions: {{accumulate: {accumulate}}}\n"
+    )
+    k = torch.tensor([[1, 2], [3, 2**26 + 1]])
+    names = {"k": k, "h": 0.5, "exp": torch.exp, "where": torch.where, "logsumexp": torch.logsumexp}
+    for kind in (torch.float16, torch.float32, torch.float64):
+        x = torch.ones((2, 2), dtype=kind)
+        right = eval(f"x * exp(x) + {formula}", {**names, "x": x})
+        for function in (item.function, item.composite):
+            assert function(x, k, 0.5).dtype == right.dtype
