@@ -449,3 +449,14 @@ def test_choices_and_reductions_of_whole_numbers_have_their_part_in_the_dtype(fo
         right = eval(f"x * exp(x) + {formula}", {**names, "x": x})
         for function in (item.function, item.composite):
             assert function(x, k, 0.5).dtype == right.dtype
+
+
+@pytest.mark.parametrize("formula", ["relu(x - sqrt(k))", "max(x, sqrt(k)) * 3", "clamp(x, sqrt(k), 9) * k"])
+@pytest.mark.parametrize("step", [-1e-9, 1e-9])
+def test_a_comparison_with_functions_of_whole_numbers_is_saved_as_it_was(formula: str, step: float) -> None:
+    text = f"op: f\ntensors: {{x: {{shape: [T]}}, k: {{shape: [T], dtype: int}}}}\noutputs: {{y: '{formula}'}}\n"
+    item = compiled_text(text)
+    k = torch.tensor([2, 3, 5, 7])
+    x = (k.double().sqrt() + step).requires_grad_()
+    found, right = (torch.autograd.grad(f(x, k).sum(), x)[0] for f in (item.function, item.composite))
+    assert found.tolist() == right.tolist()

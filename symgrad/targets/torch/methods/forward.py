@@ -28,6 +28,7 @@ from symgrad.targets.torch.dtypes import (
     promoted,
     rounds_floats,
 )
+from symgrad.targets.torch.layout import PrintingOf
 from symgrad.targets.torch.methods.common import Common, widening
 
 _ROUND = "rt.narrow({0}, dtype)"
@@ -80,12 +81,16 @@ class Forward(Common):
                 targets.append(Target(local, form))
                 results.append(complete(code("{0}", local)).value)
         own = [Target(local, s.value) for local, s in self._returned(scope, variant)]
-        around = operands_in_order(beside(variant.formulas.values()), layout.symbols())
-        printing = layout.printing_beside(around, layout.printing)
+        printing = self.printing_formulas(variant, layout.symbols())
         program = (*widened.program, *statements([*own, *targets], scope, printing))
         if single:
             return program
         return (*program, returned([*results, *(t.name for t in own), *[None] * (layout.keeps - len(own))]))
+
+    def printing_formulas(self, variant: Variant, names: Mapping[Expr, str | Code]) -> PrintingOf:
+        """A printer of formulas, in which whole numbers are beside what the names say."""
+        around = operands_in_order(beside(variant.formulas.values()), names)
+        return self.layout.printing_beside(around, self.layout.printing)
 
     def _widening(self, variant: Variant, scope: Scope) -> _Widening:
         """How the tensors are widened, and the outputs rounded to their dtypes."""

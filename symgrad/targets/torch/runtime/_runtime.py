@@ -231,7 +231,8 @@ def made(*whole: Any, shaped: Any = None) -> Tensor:
 def as_float(whole: Tensor, *beside: Tensor | None) -> Tensor:
     """Return whole numbers as floats of the dtype of the floats beside them, float32 at least; these may be None."""
     given = [t for t in beside if t is not None and t.dtype.is_floating_point]
-    return whole.to(torch.promote_types(result_dtype(*given), torch.float32) if given else torch.get_default_dtype())
+    dtype = torch.promote_types(result_dtype(*given), torch.float32) if given else torch.get_default_dtype()
+    return whole.to(torch.promote_types(dtype, whole.dtype))  # what was widened stays wide
 
 
 def widen(*values: Any, floats: tuple[tuple[int, ...], ...] = ()) -> Any:
