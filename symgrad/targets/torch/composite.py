@@ -19,7 +19,7 @@ from symgrad.lower.schedule import Scope, Target, statements
 from symgrad.ops.functions import BY_AUTOGRAD
 from symgrad.ops.tensors import is_index
 from symgrad.targets.constants import constant_value
-from symgrad.targets.torch.dtypes import cast
+from symgrad.targets.torch.dtypes import beside, cast, operands_in_order, printed, promoted, rounds_floats
 from symgrad.targets.torch.layout import Layout
 from symgrad.targets.torch.printer import Printer
 
@@ -32,11 +32,16 @@ def composite(layout: Layout, form_of: Callable[[Expr], Expr] = lambda formula: 
         targets = [Target(layout.outputs[name], form) for name, form in forms.items()]
         scope = Scope(layout.names(), layout.symbols(variant), lets=layout.lets)
         fixed = {o.name for o in layout.spec.outputs if not o.grad and not is_index(variant.formulas[o.name])}
-        results = [
-            code("{0}.detach()" if o in fixed else "{0}", cast(name(local), variant.formulas[o], scope.known))
-            for o, local in layout.outputs.items()
-        ]
-        return (*statements(targets, scope, layout.printing_as_written), returned(results))
+        formulas = variant.formulas
+        around = operands_in_order(beside(formulas.values()), scope.known)
+        printing = layout.printing_beside(around, layout.printing_as_written)
+        results = []
+        for o, local in layout.outputs.items():
+            value = cast(name(local), formulas[o], scope.known)
+            if rounds_floats(formulas[o], formulas.values()):
+                value = code("{0}.to({1})", name(local), printed(promoted(formulas[o]), scope.known))
+            results.append(code("{0}.detach()" if o in fixed else "{0}", value))
+        return (*statements(targets, scope, printing), returned(results))
 
     return branches(layout.operation.body, leaf, Printer(layout.symbols(), layout.constants))
 

@@ -6,10 +6,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from symgrad.accuracy.widening import DOUBLE, SINGLE, WIDEN
 from symgrad.analysis.integers import WHOLE, is_integer
 from symgrad.ir.expr import OO, Expr, symbol
 from symgrad.ir.traversal import kept, substitute, topological
-from symgrad.lower.code import Code, code, source
+from symgrad.lower.code import Code, code, keyword, source, tuple_of
 from symgrad.ops.tensors import TENSOR_OPS, data_arguments, is_index, is_number, typed_arguments
 from symgrad.ops.tensors.extent import SCALAR
 from symgrad.ops.tensors.shapes import extent
@@ -24,15 +25,35 @@ class Total:
 
 @dataclass(frozen=True)
 class Floated:
-    """A tensor of whole numbers, or a value of places, of which a formula computes what is not whole: torch makes
-    floats of it."""
+    """A tensor of whole numbers of which a formula computes what is not whole: torch makes floats of it."""
 
     of: Expr
 
 
-Operands: TypeAlias = "frozenset[Expr | Total | Floated]"
+@dataclass(frozen=True)
+class Places:
+    """Floats that torch makes of places, perhaps of a single one that has no dimensions."""
+
+    single: bool
+
+
+@dataclass(frozen=True)
+class Made:
+    """Floats that torch makes of some tensors where integers are given for all of them; those of the tensors that are
+    `shaped` have a part in the number of dimensions, and the others are in totals."""
+
+    of: frozenset[Expr]
+    shaped: frozenset[Expr]
+
+
+Operand: TypeAlias = "Expr | Total | Floated | Places"
+Operands: TypeAlias = "frozenset[Operand]"
 
 _CHOSEN = frozenset({"where", "relu", "heaviside"})
+_FLOATING = frozenset({"floated", "logsumexp"})  # the tensor operations that make floats of whole numbers
+_OF_ANY = frozenset(
+    {"relu", "heaviside", DOUBLE, SINGLE, WIDEN}
+)  # what torch computes of whole numbers without floats, or in a given dtype
 
 
 def promoted(root: Expr) -> Operands:
@@ -54,7 +75,7 @@ def _marked(operands: Operands, floated: frozenset[Expr]) -> Operands:
 
 @kept
 def _operands(root: Expr) -> Operands:
-    found: set[Expr | Total | Floated] = set()
+    found: set[Operand] = set()
     seen: set[Expr] = set()
     stack = [root]
     order = topological(root)
@@ -68,7 +89,7 @@ def _operands(root: Expr) -> Operands:
             continue
         seen.add(node)
         if counts and _is_of_places(node) and not is_integer(node):
-            found |= frozenset() if node in divisors else {Floated(node)}
+            found |= frozenset() if node in divisors else {Places(extent(node) == SCALAR)}
         elif node.op == "sym":
             found.add(node)
         elif is_index(node):
@@ -104,7 +125,7 @@ def _is_of_places(node: Expr) -> bool:
 def _flat(operands: Operands) -> Operands:
     """All tensors, also those in totals."""
     parts = (_flat(o.of) if isinstance(o, Total) else frozenset({o}) for o in operands)
-    return frozenset[Expr | Total | Floated]().union(*parts)
+    return frozenset[Operand]().union(*parts)
 
 
 def floated_in(root: Expr) -> frozenset[Expr]:
@@ -116,27 +137,48 @@ def floated_in(root: Expr) -> frozenset[Expr]:
     return frozenset(s for n in nodes for s in n.tensors if s["kind"] == "int_tensor")
 
 
-def newly_floated(forms: Iterable[Expr], formulas: Iterable[Expr]) -> frozenset[Expr]:
-    """The tensors and places of whole numbers of which forms make floats alone where the formulas do so beside floats
-    only.
+def whole_operands(node: Expr) -> tuple[Expr, ...]:
+    """The operands of a value if all are whole numbers and torch makes floats of them, of the default dtype alone."""
+    if node.is_static or node.is_boolean or node.op in _OF_ANY or is_integer(node):
+        return ()
+    if node.op == "where":
+        return tuple(filter(_is_counted, node.args[1:])) if _is_choice_of_floats(node) else ()
+    if node.op in TENSOR_OPS and node.op not in _FLOATING:
+        return ()
+    read = tuple(a for a in data_arguments(node) if not is_number(a))
+    if node.op == "pow" and not _is_power_of_floats(node):
+        return ()
+    return read if all(map(_is_counted, read)) else ()
 
-    `x * (n + 1 / n)` divides in the default dtype, and `x * n + x / n` in that of x. What is an index, or part of a
-    result of whole numbers, stays whole.
-    """
-    forms, formulas = tuple(forms), tuple(formulas)
-    order = topological(*forms, *formulas)
-    read = (n.args[k] for n in order if n.op in TENSOR_OPS for k in TENSOR_OPS[n.op].integer if k < len(n.args))
-    stays = frozenset(topological(*read, *(f for f in formulas if is_integer(f))))
-    counted = [n for n in order if (n.op == "arange" or is_index(n)) and n not in stays and not is_number(n)]
-    whole = {n: symbol(f"_{k}", "int_tensor") for k, n in enumerate(counted)}
-    before, after = ([floated_in(substitute(f, whole)) for f in group] for group in (formulas, forms))
-    new = frozenset[Expr]().union(*after).difference(*before)
-    named = {s: n for n, s in whole.items()}
-    return frozenset(named.get(s, s) for s in new) - stays
+
+def _is_power_of_floats(power: Expr) -> bool:
+    """Whether a number makes floats of whole numbers to a power; of whole ones alone torch makes whole ones."""
+    base, exponent = power.args
+    if is_number(base):
+        return not is_whole(base)
+    return is_number(exponent) and ((exponent.number or 0) < 0 or not is_whole(exponent))
+
+
+def _is_counted(value: Expr) -> bool:
+    """Whether torch has a value as a tensor of integers: of places, or of integers that are declared."""
+    if not is_integer(value):
+        return False
+    data = topological(value, leaves=frozenset(n for n in topological(value) if n.is_boolean))
+    return any(n.get("kind") == "int_tensor" or (is_index(n) and not is_number(n)) for n in data)
+
+
+def beside(formulas: Iterable[Expr]) -> Operands:
+    """What decides the dtype of the floats that are made of whole numbers in some formulas: that of the results, or
+    where these have several the widest one of the tensors in them."""
+    found = {promoted(f) for f in formulas if any(map(_is_counted, topological(f)))}
+    tensors = {o for of in found for o in _flat(of) if isinstance(o, Expr) and o["kind"] == "tensor"}
+    if len(found) < 2 or len(tensors) < 2:
+        return next(iter(found)) if tensors and len(found) == 1 else frozenset(tensors)
+    return frozenset({Total(frozenset(Total(frozenset({t})) for t in tensors))})
 
 
 @kept
-def floated_groups(root: Expr) -> tuple[frozenset[Expr], ...]:
+def floated_groups(root: Expr) -> tuple[Made, ...]:
     """Tensors declared as floats of which a function makes floats where integers are given for all of them.
 
     What is made of all tensors of the formula is left out: its dtype is that of the formula. So is what is reduced
@@ -145,7 +187,7 @@ def floated_groups(root: Expr) -> tuple[frozenset[Expr], ...]:
     while root.op in TENSOR_OPS and len(data_arguments(root)) == 1:
         (root,) = data_arguments(root)
     declared = {symbol(s.name, "int_tensor"): s for s in root.tensors if s["kind"] == "tensor"}
-    found: set[frozenset[Expr]] = set()
+    found: set[Made] = set()
     pending = [substitute(root, {s: given for given, s in declared.items()})]
     seen = set(pending)
     while pending:
@@ -154,13 +196,22 @@ def floated_groups(root: Expr) -> tuple[frozenset[Expr], ...]:
         if row is not None and row.shape_of != 0:
             continue
         if _makes_floats(node):
-            found.add(frozenset(declared[s] for s in node.tensors if s in declared))
+            shaped = _operands(node)
+            found.add(Made(_in(declared, node.tensors), _in(declared, (o for o in shaped if isinstance(o, Expr)))))
         # A divisor is no float of its own, and of whole numbers to the power of others torch makes whole ones.
         read = [a.args[0] if node.op == "mul" and _is_divisor(a) else a for a in data_arguments(node)]
         pending += [a for a in read if a not in seen and not a.is_boolean]
         seen.update(read)
     every = frozenset(declared.values())
-    return tuple(sorted((g for g in found if g and g < every), key=lambda g: sorted(s.name for s in g)))
+    return tuple(sorted((g for g in found if g.of and g.of < every), key=lambda g: (_names(g.of), _names(g.shaped))))
+
+
+def _in(declared: Mapping[Expr, Expr], symbols: Iterable[Expr]) -> frozenset[Expr]:
+    return frozenset(declared[s] for s in symbols if s in declared)
+
+
+def _names(tensors: Iterable[Expr]) -> list[str]:
+    return sorted(s.name for s in tensors)
 
 
 def _makes_floats(node: Expr) -> bool:
@@ -183,14 +234,22 @@ def _is_divisor(factor: Expr) -> bool:
 
 def _keeps_whole(node: Expr) -> bool:
     """Whether a value is whole if what it is made of is, or a float by what else it is made of."""
-    if node.op == "floated":
-        return False
+    if node.op in _FLOATING or _is_choice_of_floats(node):
+        return node.op == "logsumexp" and not is_integer(node.args[0])
     if node.op in TENSOR_OPS or node.op in _CHOSEN or _has_float(node):
         return True
     numbers = [a for a in node.args if a.is_static]
     if node.op == "pow" and _is_negative(numbers):
         return False
     return node.op in {"sym", "pow", *WHOLE} and all(map(is_whole, numbers))
+
+
+def _is_choice_of_floats(node: Expr) -> bool:
+    """Whether it chooses between whole numbers and one number that is not."""
+    if node.op != "where" or node.args[0].is_static or node.is_boolean:
+        return False
+    numbers = [a for a in node.args[1:] if is_number(a)]
+    return len(numbers) == 1 and not is_whole(numbers[0]) and all(a in numbers or is_integer(a) for a in node.args[1:])
 
 
 def _is_negative(numbers: list[Expr]) -> bool:
@@ -210,14 +269,24 @@ def _is_total(operands: Operands) -> bool:
     return len(operands) == 1 and all(isinstance(o, Total) for o in operands)
 
 
-def printed(operands: Operands, names: Mapping[Expr, str | Code], groups: Iterable[frozenset[Expr]] = ()) -> Code:
+def printed(operands: Operands, names: Mapping[Expr, str | Code], groups: Iterable[Made] = ()) -> Code:
     """The dtype as code, where floats are made of the tensors of some groups."""
     alone = _alone(operands)
-    made = [code("rt.floated({0})", in_order(_named(t, names) for t in group)) for group in groups]
+    made = [_made(group, names) for group in groups]
     if len(alone) == 2 and not made:
         first, second = in_order(_named(t, names) for t in alone)
         return code("torch.promote_types({0}.dtype, {1}.dtype)", first, second)
-    return code("rt.result_dtype({0})", [*in_order(_operand(o, names) for o in operands), *made])
+    return code("rt.result_dtype({0})", [*operands_in_order(operands, names), *made])
+
+
+def _made(group: Made, names: Mapping[Expr, str | Code]) -> Code:
+    of, shaped = (in_order(_named(t, names) for t in tensors) for tensors in (group.of, group.shaped))
+    return code("rt.made({0})", [*of, *([] if len(of) == len(shaped) else [keyword("shaped", tuple_of(shaped))])])
+
+
+def operands_in_order(operands: Operands, names: Mapping[Expr, str | Code]) -> list[Code]:
+    """The operands as code."""
+    return in_order(_operand(o, names) for o in operands)
 
 
 def in_order(expressions: Iterable[Code]) -> list[Code]:
@@ -241,9 +310,9 @@ def _alone(operands: Operands) -> frozenset[Expr]:
     return alone if len(totals) == len(operands) and all(of <= alone for of in totals) else frozenset()
 
 
-def _operand(operand: Expr | Total | Floated, names: Mapping[Expr, str | Code]) -> Code:
-    if isinstance(operand, Floated) and operand.of.op != "sym":
-        return code("torch.empty(())" if extent(operand.of) == SCALAR else "torch.empty(1)")
+def _operand(operand: Operand, names: Mapping[Expr, str | Code]) -> Code:
+    if isinstance(operand, Places):
+        return code("torch.empty(())" if operand.single else "torch.empty(1)")
     if isinstance(operand, Floated):
         return code("rt.floated({0})", names[operand.of])
     if isinstance(operand, Total):
@@ -264,3 +333,9 @@ def cast(value: Code, formula: Expr, names: Mapping[Expr, str | Code]) -> Code:
     chosen = any(map(is_choice_of_numbers, nodes))
     operands = promoted(formula) if formula.op == "expand" or chosen or drawn else frozenset()
     return code("{0}.to({1})", value, printed(operands, names)) if len(operands) > (0 if drawn else 1) else value
+
+
+def rounds_floats(formula: Expr, formulas: Iterable[Expr]) -> bool:
+    """Whether whole numbers in a formula become floats of the dtypes of others, which may be wider than its own."""
+    made = any(map(whole_operands, topological(formula)))
+    return made and beside(formulas) not in (frozenset(), promoted(formula))

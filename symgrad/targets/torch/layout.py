@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TypeAlias
 
 from symgrad.analysis.places import places
 from symgrad.compiler.operation import Body, Operation, Variant
@@ -22,6 +23,8 @@ from symgrad.plan.saving import Saved, is_drawn
 from symgrad.spec import Spec
 from symgrad.targets.torch.printer import Printer
 from symgrad.targets.torch.roundings import roundings
+
+PrintingOf: TypeAlias = "Callable[[Mapping[Expr, str | Code], Mapping[Expr, Code], Mapping[Expr, Code]], Printer]"
 
 # Names that the methods of a generated module use themselves.
 _RESERVED = [
@@ -215,6 +218,10 @@ class Layout:
     ) -> Printer:
         """The same for what autograd may differentiate again."""
         return Printer(names, self.constants, shapes, dtypes, differentiable=True)
+
+    def printing_beside(self, values: Sequence[Code | str], printing: PrintingOf) -> PrintingOf:
+        """The same for whole numbers beside some values, in whose dtype floats are made of them."""
+        return lambda names, shapes, dtypes: printing(names, shapes, dtypes).with_beside(values)
 
     def symbol(self, argument: str) -> Expr:
         """The symbol of an argument."""

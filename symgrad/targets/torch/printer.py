@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from fractions import Fraction
 
 from symgrad.analysis.borders import bordered
@@ -15,7 +16,7 @@ from symgrad.ops.functions import BY_AUTOGRAD, FUNCTIONS
 from symgrad.ops.tensors import TENSOR_OPS, is_number
 from symgrad.targets.arithmetic import Arithmetic, has_size
 from symgrad.targets.exactness import is_exact, is_power_of_two
-from symgrad.targets.torch.dtypes import lender
+from symgrad.targets.torch.dtypes import lender, whole_operands
 from symgrad.targets.torch.fusions import SPELLING
 from symgrad.targets.torch.operations import attribute, print_operation
 
@@ -26,7 +27,8 @@ class Printer(Arithmetic):
     """Prints torch; `shapes` and `dtypes` are the shapes and dtypes of values that are not in scope themselves.
 
     Where autograd may differentiate what is printed, it is `differentiable`: functions of which torch knows no
-    derivative are written with one.
+    derivative are written with one. Of whole numbers it makes floats of the dtype of what is `beside` them, if
+    anything is.
     """
 
     size_quotient = "rt.size_quotient({0}, {1})"
@@ -40,15 +42,29 @@ class Printer(Arithmetic):
         *,
         differentiable: bool = False,
         as_written: bool = False,
+        beside: Sequence[Code | str] = (),
     ) -> None:
         super().__init__(names, constants if constants is not None else {})
         self.differentiable, self.as_written = differentiable, as_written
+        self.beside = beside
         self.shapes = shapes or {}
         self.dtypes = dtypes or {}
 
     def anew(self, names: Mapping[Expr, str | Code]) -> Printer:
         """A printer in a scope of its own."""
-        return Printer(names, self.constants, differentiable=self.differentiable, as_written=self.as_written)
+        return Printer(
+            names,
+            self.constants,
+            differentiable=self.differentiable,
+            as_written=self.as_written,
+            beside=self.beside,
+        )
+
+    def with_beside(self, beside: Sequence[Code | str]) -> Printer:
+        """The same printer with these values beside whole numbers."""
+        changed = copy(self)
+        changed.beside = beside
+        return changed
 
     def is_local(self, node: Expr) -> bool:
         """Whether a value has a name."""
@@ -60,6 +76,22 @@ class Printer(Arithmetic):
 
     # ------------------------------------------------------------------------------------------ tensors
     def _tensor(self, node: Expr) -> Code:
+        whole = whole_operands(node) if self.beside else ()
+        if node.op == "floated" and whole:
+            return self._as_float(whole[0])
+        if whole:
+            printer = self.with_beside(())
+            conditions = {a: self(a) for a in node.args if a.is_boolean}
+            printer.names = {**self.names, **conditions, **{a: self._as_float(a) for a in whole}}
+            return printer._computed(node, of_floats=True)
+        return self._computed(node)
+
+    def _as_float(self, whole: Expr) -> Code:
+        """Whole numbers as floats of the dtype of what is beside them."""
+        return code("rt.as_float({0}, {1})", self(whole), self.beside)
+
+    def _computed(self, node: Expr, *, of_floats: bool = False) -> Code:
+        """A value of its operands, of which all are `of_floats` if they are so though their formulas are whole."""
         special = _TENSOR.get(node.op)
         if special is not None:
             return special(self, node)
@@ -76,6 +108,7 @@ class Printer(Arithmetic):
         numbers = [is_number(a) for a in node.args]
         # Of integers torch makes floats of the default dtype, but not in every function; a number beside them is one.
         whole = row.name != "heaviside" and all(n or is_integer(a) for n, a in zip(numbers, node.args, strict=True))
+        whole = whole and not of_floats
         if row.tensor_args:
             like = self._lender(node.args[numbers.index(False)])
             floats = whole and not is_integer(node)

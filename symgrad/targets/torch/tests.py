@@ -269,8 +269,10 @@ class _Facts:
             given = {t: o.gradient for t, o in variant.overrides.items() if o.gradient is not ZERO}
             scope = Scope(layout.names(), layout.symbols(), lets=layout.lets)
             targets = [Target(f"own_{t}", value) for t, value in given.items()]
+            cotangents = [f"grad_{o.name}" for o in layout.spec.outputs if o.grad]
+            printing = layout.printing_beside(cotangents, layout.printing)
             results = [f"own_{t}" if t in given else constant(None) for t in overridden]
-            return (*statements(targets, scope, self.layout.printing), Return(code("({0},)", results)))
+            return (*statements(targets, scope, printing), Return(code("({0},)", results)))
 
         return branches(layout.operation.body, leaf, Printer(layout.symbols(), self.constants))
 

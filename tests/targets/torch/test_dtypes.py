@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Any
 
@@ -76,6 +77,20 @@ def _derivatives(function: Any, tensors: list[torch.Tensor]) -> list[torch.Tenso
         alone = lambda one, k=k: function(*tensors[:k], one, *tensors[k + 1 :])  # noqa: E731
         found.append(torch.func.jvp(alone, (t,), (torch.ones_like(t),))[1])
     return [t.detach() for t in found]
+
+
+@pytest.mark.parametrize(
+    "formula", ["sum(x * m) / (sum(m) + 1e-9)", "h * sum(m**2) + sum(x)", "x * (sum(m) + h)", "sum(x * (sum(m) + h))"]
+)
+@pytest.mark.parametrize("half", ["x", "m"])
+def test_totals_that_are_floats_by_a_number_have_no_weight_of_their_own(formula: str, half: str) -> None:
+    item = compiled_text(
+        "op: f\ntensors: {x: {shape: [N]}, m: {shape: [N], grad: false}}\nhyperparameters: {h: 0.5}\n"
+        f"outputs: {{y: '{formula}'}}\n"
+    )
+    for kinds in ((torch.float16, torch.float32), (torch.float32, torch.float64), (torch.int64, torch.float16)):
+        tensors = [torch.ones(3, dtype=kinds[name != half]) for name in "xm"]
+        assert item.function(*tensors, 0.5).dtype == item.composite(*tensors, 0.5).dtype
 
 
 def test_an_optional_tensor_that_is_not_read_leaves_the_dtype_alone() -> None:
@@ -323,3 +338,125 @@ def test_a_result_of_whole_numbers_beside_a_quotient_stays_whole() -> None:
     y, a, b = own(x, n)
     assert (y.dtype, a.dtype, b.dtype) == (torch.float64, torch.int64, torch.int64)
     assert a.tolist() == [[1, 2, 3]] and b.tolist() == [[1]]
+
+
+OF_WHOLE_NUMBERS = [
+    "x * sin(arange(T))",
+    "x * exp(-arange(T) / T)",
+    "x + log(arange(T) + 1)",
+    "x + arange(T)**0.5",
+    "x * 0.3**arange(T)",
+    "x + lgamma(k + 1)",
+    "x * sqrt(k)",
+    "x * exp(-(k % 7) / 3)",
+    "x + k * 0.1",
+    "x * (k * 0.1)",
+    "x * 0.3**k",
+    "x + logaddexp(k, 0.1)",
+    "x * atan2(k, 0.3)",
+    "x * softplus(k) + log(1 + exp(k / 9))",
+    "sum(x * sqrt(k)) + sum(sin(k))",
+    "x * sin(argmax(x, dim=0) + 1)",
+    "sin(x * sqrt(k)) + exp(x / (1 + k)) * log(k)",
+    "relu(x * sqrt(k)) + max(x, log(k))",
+    "x + where(k > 2, k, 0.1)",
+    "x * where(x > 0.5, 0.1, k)",
+    "x + logsumexp(k, dim=0)",
+    "x + log(clamp(k, 1.1, 2.3))",
+]
+
+
+@pytest.mark.parametrize("formula", OF_WHOLE_NUMBERS)
+@pytest.mark.parametrize("accumulate", ["float32", "same"])
+def test_functions_of_whole_numbers_beside_a_double_have_its_digits(formula: str, accumulate: str) -> None:
+    item = compiled_text(
+        "op: f\ntensors: {x: {shape: [T]}, k: {shape: [T], dtype: int, domain: '[1, 99999999]'}}\n"
+        f"outputs: {{y: '{formula}', n: {{expr: k, grad: false}}}}\noptions: {{accumulate: {accumulate}}}\n"
+    )
+    x, k = torch.linspace(0.3, 0.7, 4, dtype=torch.float64, requires_grad=True), torch.tensor([1, 3, 10, 11])
+
+    def exact(x: torch.Tensor) -> torch.Tensor:
+        def second(number: Any) -> torch.Tensor:
+            return torch.tensor(number, dtype=torch.float64)
+
+        names = {name: getattr(torch, name) for name in ("sin", "exp", "log", "lgamma", "sqrt", "sum", "relu")}
+        names |= {"T": second(4), "arange": lambda t: torch.arange(int(t)).double(), "x": x, "k": k.double()}
+        names |= {"where": lambda c, a, b: torch.where(c, *(torch.as_tensor(v, dtype=x.dtype) for v in (a, b)))}
+        names |= {"logsumexp": torch.logsumexp, "clamp": torch.clamp}
+        names |= {"logaddexp": lambda a, b: torch.logaddexp(a, second(b)), "max": torch.maximum}
+        names |= {"atan2": lambda a, b: torch.atan2(a, second(b)), "softplus": torch.nn.functional.softplus}
+        value: torch.Tensor = eval(formula, {**names, "argmax": lambda t, dim: torch.argmax(t, dim).double()})
+        return value
+
+    right = exact(x)
+    slope = torch.autograd.grad(right.sum(), x)[0]
+    for function in (item.function, item.composite):
+        y = function(x, k)[0]
+        torch.testing.assert_close(y, right, rtol=1e-14, atol=1e-14)
+        torch.testing.assert_close(torch.autograd.grad(y.sum(), x)[0], slope, rtol=1e-14, atol=1e-14)
+    given = ((x.detach(),), (torch.ones_like(x),))
+    tangents = [torch.func.jvp(f, *given)[1] for f in (lambda x: item.function(x, k)[0], exact)]
+    torch.testing.assert_close(*tangents, rtol=1e-14, atol=1e-14)
+
+
+def test_whole_numbers_are_counted_before_floats_are_made_of_them() -> None:
+    item = compiled_text("op: f\ntensors: {x: , k: {dtype: int}}\noutputs: {y: 'x * exp(-(k % 10))'}\n")
+    x, k = torch.ones(1), torch.tensor([2**30 + 3])
+    for function in (item.function, item.composite):
+        torch.testing.assert_close(function(x, k), torch.exp(-(k % 10)))
+
+
+@pytest.mark.parametrize("accumulate", ["float32", "same"])
+@pytest.mark.parametrize("outputs", ["y: x * sqrt(k), z: w + sqrt(k)", "y: x * w, z: w - sin(k), n: sqrt(k)"])
+@pytest.mark.parametrize("shapes", [((3,), (3,), (3,)), ((3,), (), (3,)), ((), (3,), ()), ((), (), (3,))], ids=str)
+def test_whole_numbers_beside_several_dtypes_leave_each_result_its_own(
+    outputs: str, shapes: Any, accumulate: str
+) -> None:
+    item = compiled_text(
+        f"op: f\ntensors: {{x: , w: , k: {{dtype: int}}}}\noutputs: {{{outputs}}}\n"
+        f"options: {{accumulate: {accumulate}}}\n"
+    )
+    formulas = dict(part.split(": ") for part in outputs.split(", "))
+    for kinds in itertools.product((torch.float16, torch.float32, torch.float64), repeat=2):
+        x, w = (torch.ones(shape, dtype=kind) for shape, kind in zip(shapes, kinds, strict=False))
+        k = torch.full(shapes[2], 2)
+        names = {"x": x, "w": w, "k": k, "sqrt": torch.sqrt, "sin": torch.sin}
+        right = [eval(formula, names) for formula in formulas.values()]
+        for function in (item.function, item.composite):
+            assert [y.dtype for y in function(x, w, k)] == [y.dtype for y in right]
+
+
+@pytest.mark.parametrize(
+    "formula",
+    [
+        "where(k > 2, k, 0.1)",
+        "where(x > 0.5, h, k)",
+        "where(k > 2, k, 1)",
+        "logsumexp(k, dim=1, keepdim=True)",
+        "k @ k",
+    ],
+)
+@pytest.mark.parametrize("accumulate", ["float32", "same"])
+def test_choices_and_reductions_of_whole_numbers_have_their_part_in_the_dtype(formula: str, accumulate: str) -> None:
+    item = compiled_text(
+        "op: f\ntensors: {x: {shape: [N, N]}, k: {shape: [N, N], dtype: int}}\nhyperparameters: {h: 0.5}\n"
+        f"outputs: {{y: 'x * exp(x) + {formula}'}}\noptions: {{accumulate: {accumulate}}}\n"
+    )
+    k = torch.tensor([[1, 2], [3, 2**26 + 1]])
+    names = {"k": k, "h": 0.5, "exp": torch.exp, "where": torch.where, "logsumexp": torch.logsumexp}
+    for kind in (torch.float16, torch.float32, torch.float64):
+        x = torch.ones((2, 2), dtype=kind)
+        right = eval(f"x * exp(x) + {formula}", {**names, "x": x})
+        for function in (item.function, item.composite):
+            assert function(x, k, 0.5).dtype == right.dtype
+
+
+@pytest.mark.parametrize("formula", ["relu(x - sqrt(k))", "max(x, sqrt(k)) * 3", "clamp(x, sqrt(k), 9) * k"])
+@pytest.mark.parametrize("step", [-1e-9, 1e-9])
+def test_a_comparison_with_functions_of_whole_numbers_is_saved_as_it_was(formula: str, step: float) -> None:
+    text = f"op: f\ntensors: {{x: {{shape: [T]}}, k: {{shape: [T], dtype: int}}}}\noutputs: {{y: '{formula}'}}\n"
+    item = compiled_text(text)
+    k = torch.tensor([2, 3, 5, 7])
+    x = (k.double().sqrt() + step).requires_grad_()
+    found, right = (torch.autograd.grad(f(x, k).sum(), x)[0] for f in (item.function, item.composite))
+    assert found.tolist() == right.tolist()

@@ -55,6 +55,8 @@ OTHERS = [
     "max(x, 0.5) * y",
     "sum(x) * y",
     "sum(x) + exp(y)",
+    "sum(x * y) / (sum(y) + 0.5)",
+    "0.5 * sum(x**2) + sum(y)",
     "mean(x * y, dim=-1)",
     "softmax(x, dim=-1) * y",
     "cumsum(x, dim=-1) * y",

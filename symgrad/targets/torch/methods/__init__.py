@@ -62,14 +62,14 @@ class Methods(Forward, Backward, Jvp):
         chosen = layout.chosen(variant)
         found = self.residual_names[len(layout.returned(variant)) - len(chosen) :]
         for local, value in zip(found, chosen, strict=False):  # compilers are given no residuals
-            program.append(If(missing(local).code, self._mask(local, value.value, scope)))
+            program.append(If(missing(local).code, self._mask(local, value.value, scope, variant)))
             scope.known[value.value] = local
         for value in variant.plan.base:
             needed = self._needed_by(value.value, variant)
             own = scope.known.get(value.value)
             if own is None:
                 local = scope.names.for_value(value.value, scope.known)
-                computed = self._mask(local, value.value, scope)
+                computed = self._mask(local, value.value, scope, variant)
                 if len(computed) > 1:  # parts of it are shared
                     program += [Assign(local, constant(None)), If(any_of([needs(t).code for t in needed]), computed)]
                     saved.append(name(local))
@@ -97,7 +97,7 @@ class Methods(Forward, Backward, Jvp):
             more = [keyword("op", constant(layout.spec.op)), keyword("forms", constant(tuple(forms))), *more]
         return (*program, Do(code(f"{self._saver}.save(ctx, inputs, {{0}}, {{1}})", shown, [*saved, *more])))
 
-    def _mask(self, local: str, value: Expr, scope: Scope) -> Program:
+    def _mask(self, local: str, value: Expr, scope: Scope, variant: Variant) -> Program:
         """A mask, or indices, under a name: of what forward compared, before it was rounded.
 
         What an output was rounded from is computed again where it was; its sign is that of the output.
@@ -107,24 +107,25 @@ class Methods(Forward, Backward, Jvp):
         signs = frozenset(outputs).difference(measured(value, frozenset(outputs)))
         same = layout.spec.options.accumulate == "same" or (layout.multiplies and not layout.widens)
         if same or not roundings(value, signs):
-            return statements([Target(local, value)], scope, layout.printing)
+            return statements([Target(local, value)], scope, self.printing_formulas(variant, scope.known))
         tensors = {form: own for form, own in scope.known.items() if own in layout.computed_wide}
         wide = {form: scope.names.fresh(f"wide_{own}") for form, own in tensors.items()}
         widened = widening(list(wide.values()), "_", layout.wide_values, values=list(tensors.values()))
         program = list[Statement]()
         rounded = {form: own for form, own in outputs.items() if form not in signs}
         there = replace(scope, known={f: wide.get(f, own) for f, own in scope.known.items() if f not in rounded})
+        printing = self.printing_formulas(variant, there.known)
         beside = frozenset(topological(value, leaves=frozenset(rounded)))
         for form, own in rounded.items():
             for operand in (a for a in form.args if a in beside and a.args and a not in there.known):
                 name_ = scope.names.for_value(operand, there.known, scope.lets)
-                program += statements([Target(name_, operand)], there, layout.printing)
+                program += statements([Target(name_, operand)], there, printing)
                 there.known[operand] = name_
             name_ = scope.names.fresh(f"wide_{own}")
             program.append(Assign(name_, code("rt.unrounded({0}, {1})", own, list(wide.values()))))
-            program.append(If(missing(name_).code, statements([Target(name_, form)], there, layout.printing)))
+            program.append(If(missing(name_).code, statements([Target(name_, form)], there, printing)))
             there.known[form] = name_
-        program += statements([Target(local, value)], there, layout.printing)
+        program += statements([Target(local, value)], there, printing)
         return only_read(widened, tuple(program))
 
 

@@ -17,6 +17,7 @@ from symgrad.lower.python import lines
 from symgrad.lower.schedule import Case, Scope, Target, statements
 from symgrad.ops.tensors import data_arguments
 from symgrad.plan.saving import Saved, read_by
+from symgrad.targets.torch.layout import PrintingOf
 from symgrad.targets.torch.methods.common import Common, known_name, needs
 
 
@@ -59,8 +60,6 @@ class Backward(Common):
                 scope.partly[saved.value] = frozenset(map(needs, needed))
         floats = [known_name(scope, s.value) for s in kept if not s.value.is_boolean]
         names = [*dict.fromkeys([*self._float_names(variant, scope), *floats, *cotangents])]
-        forms = [*(s.value for s in kept), *(g for t in self._wanted_tensors(variant) for g in variant.gradients_of(t))]
-        whole = self._as_floats(forms, variant, scope, cotangents, layout.printing_derivatives, wide=layout.wide_slopes)
         program = [*self._needed_anyway(scope, kept, variant)]
         program += self._recomputed(scope, kept, variant)
         program += self._materialised(variant)
@@ -73,9 +72,13 @@ class Backward(Common):
         for tensor in wanted:
             targets += self._gradient_targets(tensor, variant, many)
         certain = len(wanted) == len(layout.differentiable)
-        program += statements(targets, scope, layout.printing_derivatives, fused=True, certain=certain)
+        program += statements(targets, scope, self._printing, fused=True, certain=certain)
         program.append(self._return(variant))
-        return _direct(self._widened(unpacked, names, (*whole, *program)))
+        return _direct(self._widened(unpacked, names, tuple(program)))
+
+    @property
+    def _printing(self) -> PrintingOf:
+        return self.layout.printing_beside(self._cotangents(), self.layout.printing_derivatives)
 
     def _needed_anyway(self, scope: Scope, kept: Sequence[Saved], variant: Variant) -> Program:
         """What all gradients read and intermediates are computed from: it stands once, before these."""
@@ -103,7 +106,7 @@ class Backward(Common):
         for value in sorted(ends, key=lambda n: n.order):
             called[value] = local = scope.names.for_value(value, called, lets)
             targets.append(Target(local, value))
-        program = statements(targets, there, self.layout.printing_derivatives, fused=True)
+        program = statements(targets, there, self._printing, fused=True)
         scope.known.update((t.value, t.name) for t in targets)
         return program
 
@@ -128,9 +131,7 @@ class Backward(Common):
             wanted = frozenset(readers)
             partly = {v: c for v, c in scope.partly.items() if v not in later and not (wanted and wanted <= c)}
             own = replace(scope, known=there, partly=partly)
-            body = statements(
-                targets, own, self.layout.printing_derivatives, fused=True, divisors=self._divisors(group, variant)
-            )
+            body = statements(targets, own, self._printing, fused=True, divisors=self._divisors(group, variant))
             needed = [any_of([r.code for r in readers])] if readers else []
             # What is an output as well is there where forward returned no residuals.
             outputs = frozenset(variant.outputs.values())

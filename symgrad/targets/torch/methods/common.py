@@ -15,12 +15,11 @@ from symgrad.ir.branches import absent
 from symgrad.ir.expr import Expr
 from symgrad.lower.code import Code, code, constant, keyword, starred, tuple_of
 from symgrad.lower.conditionals import branches
-from symgrad.lower.program import Assign, Condition, Program, Return, Statement, reads, returned, unpacking, wanted
-from symgrad.lower.schedule import Printing, Scope, Target, statements
+from symgrad.lower.program import Assign, Condition, Program, Return, reads, returned, unpacking, wanted
+from symgrad.lower.schedule import Scope
 from symgrad.ops.tensors import data_arguments, is_index
 from symgrad.ops.tensors.shapes import shape_sources
 from symgrad.plan.saving import Saved, read_by
-from symgrad.targets.torch.dtypes import newly_floated
 from symgrad.targets.torch.layout import Layout
 from symgrad.targets.torch.printer import Printer
 
@@ -199,32 +198,6 @@ class Common:
                 if at_once:
                     return only_read(at_once, body)
         return only_read(unpacked, (*self._widening_of(names, names), *body))
-
-    def _as_floats(
-        self,
-        forms: Iterable[Expr],
-        variant: Variant,
-        scope: Scope,
-        beside: Sequence[str],
-        printing: Printing,
-        *,
-        wide: bool,
-    ) -> Program:
-        """The whole numbers of which forms make floats alone, as floats of the dtype of those `beside` them.
-
-        What is computed for that is known in the scope then.
-        """
-        found = frozenset[Expr]() if wide or not beside else newly_floated(forms, variant.formulas.values())
-        program = list[Statement]()
-        for value in sorted(found - self.layout.places.keys(), key=lambda n: n.order):
-            if value not in scope.known and value.op != "sym":
-                local = scope.names.for_value(value, scope.known)
-                program += statements([Target(local, value)], scope, printing)
-                scope.known[value] = local
-            if value in scope.known:
-                name = known_name(scope, value)
-                program.append(Assign(name, code("rt.as_float({0})", [name, *beside])))
-        return tuple(program)
 
     def _widening_of(self, names: Sequence[str], values: Sequence[Code | str]) -> Program:
         layout = self.layout

@@ -16,7 +16,19 @@ from symgrad.lower.schedule import Scope, Target, statements
 from symgrad.ops.tensors import TENSOR_OPS, is_number
 from symgrad.ops.tensors.shapes import same_shape, shape_sources
 from symgrad.plan.saving import is_drawn
-from symgrad.targets.torch.dtypes import Operands, cast, floated_groups, lender, printed, promoted
+from symgrad.targets.torch.dtypes import (
+    Made,
+    Operands,
+    beside,
+    cast,
+    floated_groups,
+    lender,
+    operands_in_order,
+    printed,
+    promoted,
+    rounds_floats,
+)
+from symgrad.targets.torch.layout import PrintingOf
 from symgrad.targets.torch.methods.common import Common, widening
 
 _ROUND = "rt.narrow({0}, dtype)"
@@ -61,20 +73,24 @@ class Forward(Common):
             repeated = bool(form.args) and form in (t.value for t in targets)
             # Compilers may differentiate forward: what is marked as without a derivative is detached.
             finish = [*["{0}.clone()"] * repeated, *["{0}.detach()"] * (name in fixed), widened.rounding[name]]
-            complete = partial(self._complete, form, variant.formulas[name], finish)
+            apart = rounds_floats(variant.formulas[name], variant.formulas.values())
+            complete = partial(self._complete, form, variant.formulas[name], finish, apart)
             if single:
                 targets.append(Target(local, form, (), complete))
             else:
                 targets.append(Target(local, form))
                 results.append(complete(code("{0}", local)).value)
         own = [Target(local, s.value) for local, s in self._returned(scope, variant)]
-        forms = [*variant.outputs.values(), *(s.value for s in layout.kept(variant))]
-        floats = [layout.arguments[t.name] for t in layout.spec.tensors if t.dtype == "float" and t.default is None]
-        whole = self._as_floats(forms, variant, scope, floats, layout.printing, wide=layout.wide_values)
-        program = (*widened.program, *whole, *statements([*own, *targets], scope, layout.printing))
+        printing = self.printing_formulas(variant, layout.symbols())
+        program = (*widened.program, *statements([*own, *targets], scope, printing))
         if single:
             return program
         return (*program, returned([*results, *(t.name for t in own), *[None] * (layout.keeps - len(own))]))
+
+    def printing_formulas(self, variant: Variant, names: Mapping[Expr, str | Code]) -> PrintingOf:
+        """A printer of formulas, in which whole numbers are beside what the names say."""
+        around = operands_in_order(beside(variant.formulas.values()), names)
+        return self.layout.printing_beside(around, self.layout.printing)
 
     def _widening(self, variant: Variant, scope: Scope) -> _Widening:
         """How the tensors are widened, and the outputs rounded to their dtypes."""
@@ -100,12 +116,12 @@ class Forward(Common):
         groups = {name: floated_groups(formula) for name, formula in variant.formulas.items()}
         first, *others = groups.values()
         if all(operands == everyone.keys() for operands in sources.values()) and others == [first] * len(others):
-            made = [{everyone[s] for s in group} for group in first]
+            made = [{everyone[s] for s in group.of} for group in first]
             program = widening(names, "dtype", layout.wide_values, made)
             return _Widening(program, dict.fromkeys(variant.outputs, _ROUND))
         # What autocast multiplies is of a type of its own: it is rounded only where it was widened.
         test = scope.names.fresh("rounded") if layout.multiplies else "_"
-        dtypes, locals_ = list[Statement](), dict[tuple[Operands, tuple[frozenset[Expr], ...]], str]()
+        dtypes, locals_ = list[Statement](), dict[tuple[Operands, tuple[Made, ...]], str]()
         patterns = dict.fromkeys(variant.outputs, _AS_IT_IS)
         condition = f"{test} and " if layout.multiplies else ""
         parts = {name: (operands, groups[name]) for name, operands in sources.items()}
@@ -118,9 +134,9 @@ class Forward(Common):
                 patterns[name] = f"rt.narrow({{0}}, {condition}{locals_[operands, own]})"
         return _Widening((*dtypes, *widening(names, test, layout.wide_values)), patterns)
 
-    def _complete(self, form: Expr, formula: Expr, finish: Sequence[str], value: Code) -> Return:
-        """The return of a result as a new tensor of the formula's full shape and dtype; `finish` are the templates of
-        what is done with it then."""
+    def _complete(self, form: Expr, formula: Expr, finish: Sequence[str], apart: bool, value: Code) -> Return:
+        """The return of a result as a new tensor of the formula's full shape and dtype, which may be `apart` from that
+        in which it is computed; `finish` are the templates of what is done with it then."""
         names = self.layout.symbols()
         missing = shape_sources(formula) - shape_sources(form)
         spread = form.op == "expand" and not is_number(form.args[0])
@@ -132,6 +148,8 @@ class Forward(Common):
                 value = code("{0}.to({1})", value, printed(promoted(formula), names))  # the floats dropped out
             elif form.op in ("expand", "where") or (finish[-1:] == [_AS_IT_IS] and is_drawn(form)):
                 value = cast(value, formula, names)
+            elif apart and finish[-1:] == [_AS_IT_IS]:
+                value = code("{0}.to({1})", value, printed(promoted(formula), names))
             if spread or form.is_static or any(map(self._is_shared, _ways(form))):
                 value = code("{0}.clone()", value)
             elif viewed(form) is not form:

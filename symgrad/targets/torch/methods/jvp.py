@@ -62,10 +62,10 @@ class Jvp(Common):
         def result(value: Code) -> Statement:
             return self._once(self._results([code(own, value)]))
 
-        whole = self._as_floats([value], variant, scope, [name], layout.printing_derivatives, wide=layout.wide_slopes)
+        printing = layout.printing_beside([name], layout.printing_derivatives)
         target = Target(name, value, (), result)
-        program = statements([target], scope, layout.printing_derivatives, fused=True)
-        return self._widened(unpacked, names, (*self._refusals(variant), *whole, *program))
+        program = statements([target], scope, printing, fused=True)
+        return self._widened(unpacked, names, (*self._refusals(variant), *program))
 
     def _refusals(self, variant: Variant) -> Program:
         """Forward mode has no meaning for a gradient rule that is not linear in the cotangent."""
@@ -108,13 +108,11 @@ class Jvp(Common):
         if not targets:
             return (*refusals, returned(self._results(results)))
         tangents = [f"tangent_{t}" for t in layout.differentiable]
-        whole = self._as_floats(
-            variant.tangents.values(), variant, scope, tangents, layout.printing_derivatives, wide=layout.wide_slopes
-        )
+        printing = layout.printing_beside(tangents, layout.printing_derivatives)
         targets.sort(key=itemgetter(0))
         certain = len({place for place, _ in targets}) == len(layout.differentiable)
-        sums = statements([t for _, t in targets], scope, layout.printing_derivatives, fused=True, certain=certain)
-        return self._widened(unpacked, names, (*refusals, *whole, *start, *sums, self._once(self._results(results))))
+        sums = statements([t for _, t in targets], scope, printing, fused=True, certain=certain)
+        return self._widened(unpacked, names, (*refusals, *start, *sums, self._once(self._results(results))))
 
     def _tangent_terms(self, output: str, variant: Variant) -> list[tuple[str, Expr]]:
         terms = []

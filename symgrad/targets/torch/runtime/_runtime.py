@@ -212,19 +212,27 @@ def result_dtype(*values: Tensor) -> torch.dtype:
     return functools.reduce(torch.promote_types, dtypes, torch.bool)
 
 
-def floated(*whole: Any) -> Tensor:
-    """Return a tensor of the dtype and number of dimensions of a function of whole numbers; a tensor given where one
-    of them is no integer. Tensors may be None."""
-    given: list[Tensor] = [t for t in whole if t is not None]
+def floated(whole: Tensor) -> Tensor:
+    """Return a tensor of the dtype and number of dimensions of a function of whole numbers; one of floats as it is."""
+    return whole if whole.is_floating_point() else torch.empty((1,) * whole.dim(), dtype=torch.get_default_dtype())
+
+
+def made(*whole: Any, shaped: Any = None) -> Tensor:
+    """Return a tensor of the dtype and number of dimensions of a function of tensors where all are integers; one
+    without weight in a dtype where one of them is not. Tensors may be None; of others than ``shaped`` there are totals.
+    """
+    given = [t for t in whole if t is not None]
     if any(t.is_floating_point() for t in given):
-        return given[0]
-    return torch.empty((1,) * max(t.dim() for t in given), dtype=torch.get_default_dtype())
+        return torch.empty((), dtype=torch.bool)
+    dims = max((t.dim() for t in (given if shaped is None else shaped) if t is not None), default=0)
+    return torch.empty((1,) * dims, dtype=torch.get_default_dtype())
 
 
 def as_float(whole: Tensor, *beside: Tensor | None) -> Tensor:
-    """Return whole numbers as floats of the dtype of the tensors beside them, float32 at least; these may be None."""
+    """Return whole numbers as floats of the dtype of the floats beside them, float32 at least; these may be None."""
     given = [t for t in beside if t is not None and t.dtype.is_floating_point]
-    return whole.to(torch.promote_types(result_dtype(*given), torch.float32) if given else torch.get_default_dtype())
+    dtype = torch.promote_types(result_dtype(*given), torch.float32) if given else torch.get_default_dtype()
+    return whole.to(torch.promote_types(dtype, whole.dtype))  # what was widened stays wide
 
 
 def widen(*values: Any, floats: tuple[tuple[int, ...], ...] = ()) -> Any:
@@ -266,8 +274,8 @@ def widen_to_double(*values: Any, floats: tuple[tuple[int, ...], ...] = ()) -> A
 
 
 def _made_of(values: Any, given: list[Tensor], floats: tuple[tuple[int, ...], ...]) -> torch.dtype:
-    made = (floated(*(values[k] for k in group)) for group in floats if any(values[k] is not None for k in group))
-    return result_dtype(*given, *made)
+    groups = ([values[k] for k in group] for group in floats)
+    return result_dtype(*given, *(made(*group) for group in groups if any(t is not None for t in group)))
 
 
 def double(value: Tensor) -> Tensor:

@@ -78,6 +78,21 @@ def test_result_types_are_those_of_torch() -> None:
                     assert rt.result_dtype(*tensors) == floating
 
 
+def test_floats_made_of_integers_in_totals_have_no_dimensions_and_no_weight_where_none_are_made() -> None:
+    k, single, double = torch.arange(3), torch.rand(3), torch.rand(3).double()
+    assert rt.result_dtype(double.half(), rt.made(k)) == torch.float32
+    assert rt.result_dtype(double.half(), rt.made(k, shaped=())) == torch.float16
+    assert rt.result_dtype(double.sum(), rt.made(single, k, shaped=(k,))) == torch.float64
+    assert rt.result_dtype(single, rt.made(double, None)) == torch.float32
+
+
+def test_whole_numbers_are_floats_of_what_is_beside_them_and_never_narrowed() -> None:
+    k, half, double = torch.arange(3), torch.rand(3).half(), torch.rand(3).double()
+    assert rt.as_float(k, None).dtype == rt.as_float(k, k, half).dtype == torch.float32
+    assert rt.as_float(k, double, None).dtype == rt.as_float(k.double(), half).dtype == torch.float64
+    assert rt.as_float(k, rt.floated(k), double.sum()).dtype == torch.float32
+
+
 def test_a_function_of_an_integer_counts_as_torch_counts_it() -> None:
     for x in (torch.rand(3).half(), torch.rand(()).half(), torch.rand(3), torch.rand(()).double()):
         for k in (torch.tensor([1, 2, 3]), torch.tensor(2)):
