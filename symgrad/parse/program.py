@@ -27,7 +27,6 @@ from symgrad.parse.regions import Divider, multiplies
 from symgrad.parse.scope import Bound, Scope, sources_of, with_shape
 from symgrad.parse.text import names_in, read
 from symgrad.spec.model import Formula, Output, Spec, Tensor
-from symgrad.spec.names import CONSTANTS
 
 __all__ = ["Program", "parse_expression", "parse_formulas"]
 
@@ -307,12 +306,12 @@ class _Parser:
 def _sizes(spec: Spec, symbols: Mapping[str, Expr], taken: Collection[str]) -> dict[str, Bound]:
     """The named dimensions as their sizes, told by the first tensor that has them; by an optional one if need be.
 
-    A name that something else has, a constant or what is declared, is not that of a size.
+    A name that something else declared has is not that of a size; one that a constant has is.
     """
     sizes: dict[str, Bound] = {}
     for tensor in sorted(spec.tensors, key=lambda t: t.default is not None):
         for place, dim in enumerate(reversed(tensor.shape or ()), start=1):
-            if isinstance(dim, str) and dim not in ("...", *CONSTANTS, *taken):
+            if isinstance(dim, str) and dim not in ("...", *taken):
                 sizes.setdefault(dim, Bound(make("count", symbols[tensor.name], dim=(-place,))))
     return sizes
 

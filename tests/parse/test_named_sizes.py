@@ -5,13 +5,18 @@ from __future__ import annotations
 import math
 
 import pytest
+import sympy
 import torch
 from compiled import compiled_text
 
+import symgrad
 from symgrad.errors import SpecError
-from symgrad.ir.expr import E, make
+from symgrad.ir.expr import E, const, make
+from symgrad.ops.tensors.extent import extent
 from symgrad.parse import parse_formulas
+from symgrad.parse.formula import formula
 from symgrad.spec import parse_spec
+from symgrad.ways.mapping import spec_of_mapping
 
 
 def mistakes(outputs: str, lets: str = "") -> list[str]:
@@ -52,17 +57,52 @@ def test_a_size_is_measured_at_sizes() -> None:
     assert "float64" not in item.module.__doc__
 
 
-def test_what_is_declared_and_constants_keep_their_names() -> None:
+def test_what_else_is_declared_keeps_its_name() -> None:
     program = parse_formulas(
         parse_spec(
-            "{op: f, tensors: {x: {shape: [N, D, E]}, N: }, let: {D: 2*x}, outputs: {y: N*D, z: E*x}}",
+            "{op: f, tensors: {x: {shape: [N, D, E]}, N: }, let: {D: 2*x}, outputs: {y: N*D}}",
             "a.yaml",
         )
     )
     x, n = program.symbols["x"], program.symbols["N"]
     assert program.outputs["y"] is n * (2 * x)
-    assert program.outputs["z"] is E * x
     assert mistakes("z: u*x", "u: D*2, D: x") == ["'D' is defined further down"]
+
+
+@pytest.mark.parametrize("name", ["E", "pi", "oo", "Catalan"])
+def test_a_dimension_with_the_name_of_a_constant_is_its_size(name: str) -> None:
+    tensors = f"tensors: {{x: {{shape: [N, {name}]}}, i: {{shape: [N], dtype: int}}}}"
+    outputs = f"{{y: 'x*{name} + math.e', z: 'one_hot(i, {name})*x', u: 'x[:, :{name}//2]'}}"
+    program = parse_formulas(parse_spec(f"{{op: f, {tensors}, outputs: {outputs}}}", "a.yaml"))
+    x = program.symbols["x"]
+    assert program.outputs["y"] is x * make("count", x, dim=(-1,)) + E
+    assert formula(program.outputs["y"]) == f"x * {name} + {'sympy.E' if name == 'E' else 'E'}"
+    assert extent(program.outputs["z"]).dims == ("N", name)
+
+
+def test_a_dimension_with_the_name_of_a_constant_in_a_decorated_function() -> None:
+    @symgrad.op
+    def times_size(x: symgrad.tensor["N", "E"]):  # type: ignore  # noqa: F821, UP037
+        return x.mean(1) * E + math.e
+
+    x = torch.randn(2, 5, dtype=torch.float64)
+    torch.testing.assert_close(times_size(x), x.mean(1) * 5 + math.e)
+
+
+def test_a_dimension_with_the_name_of_a_constant_in_sympy() -> None:
+    size = sympy.Symbol("E")
+    matrix = sympy.MatrixSymbol("X", sympy.Symbol("N"), size)
+    outputs = {"y": size * matrix + sympy.E * matrix, "z": sympy.Symbol("a") * sympy.E}
+    program = parse_formulas(spec_of_mapping({"op": "f", "outputs": outputs}))
+    x, a = program.symbols["X"], program.symbols["a"]
+    assert program.outputs["y"] is x * (make("count", x, dim=(-1,)) + E)
+    assert program.outputs["z"] is a * E
+
+
+def test_a_tensor_with_the_name_of_a_constant_is_no_constant() -> None:
+    own = sympy.Symbol("Catalan")
+    program = parse_formulas(spec_of_mapping({"op": "f", "outputs": {"y": own + sympy.Catalan}}))
+    assert program.outputs["y"] is program.symbols["Catalan"] + const("Catalan")
 
 
 def test_a_size_is_told_by_a_tensor_that_is_never_absent() -> None:
