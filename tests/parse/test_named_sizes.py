@@ -170,7 +170,7 @@ def test_groups_that_do_not_fit_the_channels_are_refused() -> None:
         parse_formulas(parse_spec(text, "a.yaml"))
 
 
-def test_a_slice_to_a_share_of_its_dimension_is_made_of_equal_parts() -> None:
+def test_parts_of_a_share_of_a_dimension_that_meet_are_equal_parts() -> None:
     item = compiled_text(
         "{op: f, tensors: {x: {shape: [B, L, D]}},"
         " outputs: {y: 'x[:, :L - 1, D // 4:] - x[:, 1:L, :3*D // 4]', z: 'x[..., -D // 2:].permute(2, 0, 1)'}}"
@@ -179,6 +179,36 @@ def test_a_slice_to_a_share_of_its_dimension_is_made_of_equal_parts() -> None:
     y, z = item.function(x)
     torch.testing.assert_close(y, x[:, :2, 2:] - x[:, 1:, :6])
     torch.testing.assert_close(z, x[..., 4:].permute(2, 0, 1))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "cat([x[:, :D // 2], 2 * x[:, D // 2:]], dim=1)",
+        "exp(x[:, -D // 2:])",
+        "x[:, :-(D // 3)]**2",
+        "cat([3 * x[:, -(D // 2):], x[:, :-(D // 2)]], dim=1)",
+        "x[:, D // 4:3 * D // 4]**2",
+        "x[:, :D // 2] * x[:1, :D // 2]",
+        "x[:, :D // 2] @ x[:, :D // 2].mT",
+        "sum(x[:, :D // 2], dim=1) * sum(x[:, D // 2:], dim=1)",
+    ],
+)
+def test_a_slice_to_a_share_of_its_dimension_is_rounded_as_in_torch(text: str) -> None:
+    item = compiled_text(f"{{op: f, tensors: {{x: {{shape: [N, D]}}}}, outputs: {{y: '{text}'}}}}")
+    for size in (4, 5, 7, 1):
+        x = torch.randn(3, size, dtype=torch.float64, requires_grad=True)
+        expected = eval(text, {"x": x, "D": size, "exp": torch.exp, "sum": torch.sum, "cat": torch.cat})
+        found = item.function(x)
+        torch.testing.assert_close(found, expected)
+        g = torch.randn_like(expected)
+        torch.testing.assert_close(*(torch.autograd.grad(y, x, g) for y in (found, expected)))
+
+
+def test_halves_that_meet_are_equal_parts_in_every_formula() -> None:
+    text = "{op: f, tensors: {x: {shape: [N, D]}}, outputs: {y: 'x[:, :D//2]*x[:, D//2:]', z: 'x[:, D//2:]'}}"
+    program = parse_formulas(parse_spec(text, "a.yaml"))
+    assert program.outputs["z"] is make("chunk", program.symbols["x"], dim=-1, chunks=2, index=1)
 
 
 def test_shapes_may_be_asked_for_as_in_torch() -> None:
