@@ -16,7 +16,16 @@ from symgrad.parse.advice import keyword_for
 if TYPE_CHECKING:
     from symgrad.parse.build import Builder
 
-__all__ = ["bind", "divided_exactly", "is_none", "read_attribute", "signature", "tensor_arguments", "whole_number"]
+__all__ = [
+    "bind",
+    "divided_exactly",
+    "floored",
+    "is_none",
+    "read_attribute",
+    "signature",
+    "tensor_arguments",
+    "whole_number",
+]
 
 _CALLED = {"axis": "dim", "keepdims": "keepdim", "ord": "p"}  # by torch as well
 _LARGEST = 2**31  # of an integer that is an attribute
@@ -141,6 +150,21 @@ def divided_exactly(node: ast.expr) -> ast.expr:
     """What calculates a size, with `//` as a division that leaves no rest."""
     exact: ast.expr = _Exact().visit(copy.deepcopy(node))
     return exact
+
+
+class _Floored(ast.NodeTransformer):
+    def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
+        self.generic_visit(node)
+        if not isinstance(node.op, ast.FloorDiv):
+            return node
+        quotient = ast.copy_location(ast.BinOp(node.left, ast.Div(), node.right), node)
+        return ast.copy_location(ast.Call(ast.copy_location(ast.Name("floor"), node), [quotient], []), node)
+
+
+def floored(node: ast.expr) -> ast.expr:
+    """What calculates a size, with `//` as Python has it: a quotient rounded down."""
+    rounded: ast.expr = _Floored().visit(copy.deepcopy(node))
+    return rounded
 
 
 def whole_number(node: ast.expr) -> int | None:

@@ -42,9 +42,9 @@ def formula(expr: Expr) -> str:
     return formulas(expr)[expr]
 
 
-def whole_formula(expr: Expr) -> str | None:
-    """The formula, None where a part of it is too long to be shown."""
-    texts = _texts(expr)
+def whole_formula(expr: Expr, declared: Iterable[str] = ()) -> str | None:
+    """The formula where these names are declared too, None where a part of it is too long to be shown."""
+    texts = _texts(expr, declared=declared)
     return None if any(text is _TOO_LONG for text in texts.values()) else texts[expr].text
 
 
@@ -53,10 +53,14 @@ def formulas(*roots: Expr) -> dict[Expr, str]:
     return {node: text.text for node, text in _texts(*roots).items()}
 
 
-def _texts(*roots: Expr) -> dict[Expr, _Text]:
+def _texts(*roots: Expr, declared: Iterable[str] = ()) -> dict[Expr, _Text]:
     known: dict[Expr, _Text] = {}
-    for node in topological(*roots):
-        text = _WRITE.get(node.op, _application)(node, known)
+    nodes = topological(*roots)
+    symbols = [node for node in nodes if node.op == "sym"]
+    taken = {*declared, *(s.name for s in symbols), *(dim for s in symbols for dim in s.get("shape") or ())}
+    for node in nodes:
+        hidden = node.op == "const" and node.name in taken
+        text = _Text(f"sympy.{node.name}", _ATOM) if hidden else _WRITE.get(node.op, _application)(node, known)
         known[node] = text if len(text.text) <= _MAX_LENGTH else _TOO_LONG
     return known
 

@@ -13,10 +13,12 @@ from symgrad.errors import Mistake, SpecError
 from symgrad.ir import expr as ex
 from symgrad.ir.branches import ends, split
 from symgrad.ir.expr import Expr, make, symbol
+from symgrad.ir.traversal import topological
 from symgrad.ops.tensors import TENSOR_OPS
 from symgrad.ops.tensors.extent import Dim
 from symgrad.ops.tensors.row import is_number
 from symgrad.ops.tensors.shapes import extent, same_shape, shape_sources
+from symgrad.ops.tensors.sizes import is_rounded
 from symgrad.parse.absence import whether_given
 from symgrad.parse.alignment import ShapeConflict, side_by_side
 from symgrad.parse.build import Builder
@@ -27,7 +29,6 @@ from symgrad.parse.regions import Divider, multiplies
 from symgrad.parse.scope import Bound, Scope, sources_of, with_shape
 from symgrad.parse.text import names_in, read
 from symgrad.spec.model import Formula, Output, Spec, Tensor
-from symgrad.spec.names import CONSTANTS
 
 __all__ = ["Program", "parse_expression", "parse_formulas"]
 
@@ -97,16 +98,43 @@ def parse_expression(text: str, scope: Scope | Iterable[Expr]) -> Expr:
 
 
 def parse_formulas(spec: Spec) -> Program:
-    """The formulas of a spec. Raises SpecError with everything that is wrong with them."""
+    """The formulas of a spec. Raises SpecError with everything that is wrong with them.
+
+    Slices at shares of a dimension are rounded as in Python, but are equal parts of it where parts meet that would be
+    as long as each other for some sizes alone.
+    """
+    written = [*spec.let, *(output.formula for output in spec.outputs), *spec.gradients.values()]
+    if not any("//" in formula.text for formula in written):
+        return _program(spec)
+    try:
+        program = _program(spec)
+        if not _meet(program):
+            return program
+    except (SpecError, ShapeConflict):
+        pass  # what is wrong with equal parts, too, is told of these
+    return _program(spec, equal_parts=True)
+
+
+def _meet(program: Program) -> bool:
+    """Whether parts meet elementwise that rounding makes of different sizes."""
+    roots = [*program.outputs.values(), *program.lets.values(), *program.gradients.values()]
+    return any(_differ(dim) for node in topological(*roots) for dim in extent(node).dims)
+
+
+def _differ(dim: Dim) -> bool:
+    return isinstance(dim, tuple) and dim[0] == "broadcast" and any(map(is_rounded, dim[1]))
+
+
+def _program(spec: Spec, *, equal_parts: bool = False) -> Program:
     if any(name != formula.name for formula, name in spec.rounds):  # what is repeated is a loop unrolled
-        return _Parser(spec, Divider(by_name=True)).program()
-    parser = _Parser(spec)
+        return _Parser(spec, Divider(by_name=True), equal_parts=equal_parts).program()
+    parser = _Parser(spec, equal_parts=equal_parts)
     program = parser.program()
     differentiated = [program.outputs[o.name] for o in spec.outputs if o.grad]
     tensors = {program.symbols[t.name] for t in spec.tensors if t.grad and t.dtype == "float"}
     if not parser.divided.divides and not multiplies(differentiated, tensors):
         return program
-    return _Parser(spec, Divider(by_name=True)).program()
+    return _Parser(spec, Divider(by_name=True), equal_parts=equal_parts).program()
 
 
 def _parse(text: str, scope: Scope) -> Bound:
@@ -122,6 +150,7 @@ def _several(bound: Bound) -> str:
 class _Parser:
     spec: Spec
     divided: Divider = field(default_factory=Divider)
+    equal_parts: bool = False
     mistakes: list[Mistake] = field(default_factory=list)
     calls: dict[str, tuple[Formula, int]] = field(default_factory=dict)
 
@@ -133,7 +162,7 @@ class _Parser:
         names = {name: Bound(symbol, sources_of(symbol)) for name, symbol in symbols.items()}
         elsewhere = self._elsewhere()
         sizes = _sizes(spec, symbols, {*names, *elsewhere})
-        scope = Scope({**names, **sizes}, self._choices(symbols), elsewhere)
+        scope = Scope({**names, **sizes}, self._choices(symbols), elsewhere, equal_parts=self.equal_parts)
         lets = self._lets(scope)
         outputs = {output.name: self._divided(self._formula(output.formula, scope)) for output in spec.outputs}
         shaped = {o.name: self._output(o, outputs[o.name], scope) for o in spec.outputs}
@@ -260,6 +289,7 @@ class _Parser:
             elsewhere,
             outputs=tuple(o.name for o in self.spec.outputs),
             arguments=tuple(a for a in arguments if a is not None),
+            equal_parts=self.equal_parts,
         )
         return {
             name: self._gradient(formula, self._formula(formula, inner), scope.names.get(name, Bound()).expr)
@@ -307,12 +337,12 @@ class _Parser:
 def _sizes(spec: Spec, symbols: Mapping[str, Expr], taken: Collection[str]) -> dict[str, Bound]:
     """The named dimensions as their sizes, told by the first tensor that has them; by an optional one if need be.
 
-    A name that something else has, a constant or what is declared, is not that of a size.
+    A name that something else declared has is not that of a size; one that a constant has is.
     """
     sizes: dict[str, Bound] = {}
     for tensor in sorted(spec.tensors, key=lambda t: t.default is not None):
         for place, dim in enumerate(reversed(tensor.shape or ()), start=1):
-            if isinstance(dim, str) and dim not in ("...", *CONSTANTS, *taken):
+            if isinstance(dim, str) and dim not in ("...", *taken):
                 sizes.setdefault(dim, Bound(make("count", symbols[tensor.name], dim=(-place,))))
     return sizes
 

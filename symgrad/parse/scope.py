@@ -31,7 +31,8 @@ class Scope:
 
     ``choices`` lists the values of those ``str`` hyperparameters that have few; ``elsewhere`` says why a name that
     the spec does know cannot be used in this formula; ``settled`` are values that have been checked. ``outputs`` are
-    those of the operation that a given gradient may apply again, and ``arguments`` what they are computed of.
+    those of the operation that a given gradient may apply again, and ``arguments`` what they are computed of. With
+    ``equal_parts`` a dimension that is sliced at a share, such as `D // 2`, has the parts of which that is one.
     """
 
     names: dict[str, Bound] = field(default_factory=dict)
@@ -40,6 +41,7 @@ class Scope:
     settled: set[Expr] = field(default_factory=set)
     outputs: tuple[str, ...] = ()
     arguments: tuple[Expr, ...] = ()
+    equal_parts: bool = False
 
     @classmethod
     def of(cls, symbols: Iterable[Expr]) -> Scope:

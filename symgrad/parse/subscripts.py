@@ -10,8 +10,9 @@ from math import lcm
 from typing import TYPE_CHECKING
 
 from symgrad.analysis.integers import is_whole_tensor
-from symgrad.ir.expr import Expr, num
+from symgrad.ir.expr import ZERO, Expr, make, num
 from symgrad.ir.traversal import topological
+from symgrad.ops import functions
 from symgrad.ops.tensors import is_index, sizes
 from symgrad.ops.tensors.extent import Dim, extent
 from symgrad.ops.tensors.indexing import lookup
@@ -19,7 +20,7 @@ from symgrad.ops.tensors.joins import cat
 from symgrad.ops.tensors.row import is_number, is_size
 from symgrad.ops.tensors.shaping import unsqueeze
 from symgrad.ops.tensors.slices import between, chunks, select, slice_of
-from symgrad.parse.arguments import divided_exactly, whole_number
+from symgrad.parse.arguments import divided_exactly, floored, whole_number
 
 if TYPE_CHECKING:
     from symgrad.parse.build import Builder
@@ -91,7 +92,7 @@ def _one(builder: Builder, value: Expr, item: ast.expr, dim: int) -> tuple[Expr,
 
 
 def _sliced(builder: Builder, value: Expr, item: ast.Slice, dim: int) -> Expr:
-    """A slice between whole numbers, or between shares of the dimension, which are equal parts of it."""
+    """A slice between whole numbers, or between shares of the dimension: equal parts, or bounds that are rounded."""
     step = 1 if item.step is None else whole_number(item.step)
     if step is None or step < 1:
         assert item.step is not None
@@ -109,6 +110,10 @@ def _sliced(builder: Builder, value: Expr, item: ast.Slice, dim: int) -> Expr:
     start, stop = Fraction(0) if first is None else first, Fraction(1) if last is None else last
     if not (isinstance(start, Fraction) and isinstance(stop, Fraction)) or step > 1 or not 0 <= start < stop <= 1:
         builder.fail(item.lower or item.upper or item, _BOUNDS)
+    bounds = [b for b in (item.lower, item.upper) if b is not None]
+    if not builder.scope.equal_parts and any(_leaves_rest(builder, bound) for bound in bounds):
+        low, high = (None if b is None else _rounded(builder, b, value, dim) for b in (item.lower, item.upper))
+        return between(value, dim, ZERO if low is None else low, high)
     parts = lcm(start.denominator, stop.denominator)
     return cat(chunks(value, parts, dim)[int(start * parts) : int(stop * parts)], dim)
 
@@ -135,6 +140,25 @@ def _bound(builder: Builder, node: ast.expr, size: Dim | None) -> int | Fraction
     if share is None:
         builder.fail(node, _BOUNDS)
     return share + 1 if share < 0 else share
+
+
+def _leaves_rest(builder: Builder, node: ast.expr) -> bool:
+    """Whether a bound is a quotient of sizes that is rounded down for some sizes."""
+    if not any(isinstance(n, ast.BinOp) and isinstance(n.op, ast.FloorDiv) for n in ast.walk(node)):
+        return False
+    factors, constant = sizes.terms(sizes.number_of(builder.isolated(builder.value, divided_exactly(node))[0]))
+    return any(number.denominator > 1 for number in (*factors.values(), constant))
+
+
+def _rounded(builder: Builder, node: ast.expr, value: Expr, dim: int) -> Expr:
+    """A bound that is a share of its dimension, rounded as in Python and counted from the start."""
+    exact, _ = builder.isolated(builder.value, divided_exactly(node))
+    share = sizes.share(sizes.number_of(exact), extent(value).dims[dim])
+    rounded, _ = builder.isolated(builder.value, floored(node))
+    if share is None or share >= 0:
+        return rounded
+    size = make("count", value, dim=(dim,))
+    return rounded + size if rounded.op == "floor" else functions.call("remainder", rounded, size)  # -(D // 2) may be 0
 
 
 def _is_given(value: Expr) -> bool:

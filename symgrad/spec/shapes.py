@@ -24,7 +24,7 @@ def dims_fault(dims: Sequence[Dim]) -> str | None:
         return "'...' stands for leading dimensions: it comes first, and once"
     if math.prod(d for d in dims if isinstance(d, int)) > MAX_FIXED:
         return f"a tensor of more than {MAX_FIXED} elements; a dimension with a name, such as 'N', may have any size"
-    # A dimension may have the name of a constant; in a formula that is the constant, then, and not its size.
+    # A dimension may have the name of a constant; in a formula that is its size, then, and not the constant.
     names = (dim for dim in dims if isinstance(dim, str) and dim not in ("...", *CONSTANTS))
     return next(filter(None, map(name_fault, names)), None)
 

@@ -177,7 +177,7 @@ class _Reader:
                     continue
                 extra = {s: node_of(s.name, {"type": "int"}, hyperparameter=True) for s in _sizes(expression, sizes)}
                 try:
-                    text = whole_formula(from_sympy(expression, {**extra, **nodes}))
+                    text = whole_formula(from_sympy(expression, {**extra, **nodes}), {*sizes, *items.values()})
                 except NotConvertible as error:
                     raise self._fail(f"{key}.{name}", str(error)) from None
                 if text is None:
@@ -193,7 +193,7 @@ class _Reader:
         """
         from symgrad.parse.build import CONSTANTS, NO_NUMBERS
 
-        declared = {*hyperparameters, *self._formulas["let"], *CONSTANTS, *NO_NUMBERS}
+        declared = {*hyperparameters, *self._formulas["let"], *(CONSTANTS.keys() - self._own), *NO_NUMBERS}
         if any(self._own.values()):
             declared |= {str(d) for keys in self._own.values() for d in keys.get("shape") or () if isinstance(d, str)}
         outputs = {name for name in self._formulas["outputs"] if name not in _names(self._texts["outputs", name])}

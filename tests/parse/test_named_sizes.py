@@ -5,13 +5,18 @@ from __future__ import annotations
 import math
 
 import pytest
+import sympy
 import torch
 from compiled import compiled_text
 
+import symgrad
 from symgrad.errors import SpecError
-from symgrad.ir.expr import E, make
+from symgrad.ir.expr import E, const, make
+from symgrad.ops.tensors.extent import extent
 from symgrad.parse import parse_formulas
+from symgrad.parse.formula import formula
 from symgrad.spec import parse_spec
+from symgrad.ways.mapping import spec_of_mapping
 
 
 def mistakes(outputs: str, lets: str = "") -> list[str]:
@@ -52,17 +57,52 @@ def test_a_size_is_measured_at_sizes() -> None:
     assert "float64" not in item.module.__doc__
 
 
-def test_what_is_declared_and_constants_keep_their_names() -> None:
+def test_what_else_is_declared_keeps_its_name() -> None:
     program = parse_formulas(
         parse_spec(
-            "{op: f, tensors: {x: {shape: [N, D, E]}, N: }, let: {D: 2*x}, outputs: {y: N*D, z: E*x}}",
+            "{op: f, tensors: {x: {shape: [N, D, E]}, N: }, let: {D: 2*x}, outputs: {y: N*D}}",
             "a.yaml",
         )
     )
     x, n = program.symbols["x"], program.symbols["N"]
     assert program.outputs["y"] is n * (2 * x)
-    assert program.outputs["z"] is E * x
     assert mistakes("z: u*x", "u: D*2, D: x") == ["'D' is defined further down"]
+
+
+@pytest.mark.parametrize("name", ["E", "pi", "oo", "Catalan"])
+def test_a_dimension_with_the_name_of_a_constant_is_its_size(name: str) -> None:
+    tensors = f"tensors: {{x: {{shape: [N, {name}]}}, i: {{shape: [N], dtype: int}}}}"
+    outputs = f"{{y: 'x*{name} + math.e', z: 'one_hot(i, {name})*x', u: 'x[:, :{name}//2]'}}"
+    program = parse_formulas(parse_spec(f"{{op: f, {tensors}, outputs: {outputs}}}", "a.yaml"))
+    x = program.symbols["x"]
+    assert program.outputs["y"] is x * make("count", x, dim=(-1,)) + E
+    assert formula(program.outputs["y"]) == f"x * {name} + {'sympy.E' if name == 'E' else 'E'}"
+    assert extent(program.outputs["z"]).dims == ("N", name)
+
+
+def test_a_dimension_with_the_name_of_a_constant_in_a_decorated_function() -> None:
+    @symgrad.op
+    def times_size(x: symgrad.tensor["N", "E"]):  # type: ignore  # noqa: F821, UP037
+        return x.mean(1) * E + math.e
+
+    x = torch.randn(2, 5, dtype=torch.float64)
+    torch.testing.assert_close(times_size(x), x.mean(1) * 5 + math.e)
+
+
+def test_a_dimension_with_the_name_of_a_constant_in_sympy() -> None:
+    size = sympy.Symbol("E")
+    matrix = sympy.MatrixSymbol("X", sympy.Symbol("N"), size)
+    outputs = {"y": size * matrix + sympy.E * matrix, "z": sympy.Symbol("a") * sympy.E}
+    program = parse_formulas(spec_of_mapping({"op": "f", "outputs": outputs}))
+    x, a = program.symbols["X"], program.symbols["a"]
+    assert program.outputs["y"] is x * (make("count", x, dim=(-1,)) + E)
+    assert program.outputs["z"] is a * E
+
+
+def test_a_tensor_with_the_name_of_a_constant_is_no_constant() -> None:
+    own = sympy.Symbol("Catalan")
+    program = parse_formulas(spec_of_mapping({"op": "f", "outputs": {"y": own + sympy.Catalan}}))
+    assert program.outputs["y"] is program.symbols["Catalan"] + const("Catalan")
 
 
 def test_a_size_is_told_by_a_tensor_that_is_never_absent() -> None:
@@ -130,7 +170,7 @@ def test_groups_that_do_not_fit_the_channels_are_refused() -> None:
         parse_formulas(parse_spec(text, "a.yaml"))
 
 
-def test_a_slice_to_a_share_of_its_dimension_is_made_of_equal_parts() -> None:
+def test_parts_of_a_share_of_a_dimension_that_meet_are_equal_parts() -> None:
     item = compiled_text(
         "{op: f, tensors: {x: {shape: [B, L, D]}},"
         " outputs: {y: 'x[:, :L - 1, D // 4:] - x[:, 1:L, :3*D // 4]', z: 'x[..., -D // 2:].permute(2, 0, 1)'}}"
@@ -139,6 +179,36 @@ def test_a_slice_to_a_share_of_its_dimension_is_made_of_equal_parts() -> None:
     y, z = item.function(x)
     torch.testing.assert_close(y, x[:, :2, 2:] - x[:, 1:, :6])
     torch.testing.assert_close(z, x[..., 4:].permute(2, 0, 1))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "cat([x[:, :D // 2], 2 * x[:, D // 2:]], dim=1)",
+        "exp(x[:, -D // 2:])",
+        "x[:, :-(D // 3)]**2",
+        "cat([3 * x[:, -(D // 2):], x[:, :-(D // 2)]], dim=1)",
+        "x[:, D // 4:3 * D // 4]**2",
+        "x[:, :D // 2] * x[:1, :D // 2]",
+        "x[:, :D // 2] @ x[:, :D // 2].mT",
+        "sum(x[:, :D // 2], dim=1) * sum(x[:, D // 2:], dim=1)",
+    ],
+)
+def test_a_slice_to_a_share_of_its_dimension_is_rounded_as_in_torch(text: str) -> None:
+    item = compiled_text(f"{{op: f, tensors: {{x: {{shape: [N, D]}}}}, outputs: {{y: '{text}'}}}}")
+    for size in (4, 5, 7, 1):
+        x = torch.randn(3, size, dtype=torch.float64, requires_grad=True)
+        expected = eval(text, {"x": x, "D": size, "exp": torch.exp, "sum": torch.sum, "cat": torch.cat})
+        found = item.function(x)
+        torch.testing.assert_close(found, expected)
+        g = torch.randn_like(expected)
+        torch.testing.assert_close(*(torch.autograd.grad(y, x, g) for y in (found, expected)))
+
+
+def test_halves_that_meet_are_equal_parts_in_every_formula() -> None:
+    text = "{op: f, tensors: {x: {shape: [N, D]}}, outputs: {y: 'x[:, :D//2]*x[:, D//2:]', z: 'x[:, D//2:]'}}"
+    program = parse_formulas(parse_spec(text, "a.yaml"))
+    assert program.outputs["z"] is make("chunk", program.symbols["x"], dim=-1, chunks=2, index=1)
 
 
 def test_shapes_may_be_asked_for_as_in_torch() -> None:

@@ -12,9 +12,22 @@ from fractions import Fraction
 from math import prod
 
 from symgrad.ir.expr import Expr
+from symgrad.ir.traversal import topological
 from symgrad.ops.tensors.extent import Dim, extent
 
-__all__ = ["difference", "divided", "less", "number_of", "plus", "product", "quotient", "share", "terms", "total"]
+__all__ = [
+    "difference",
+    "divided",
+    "is_rounded",
+    "less",
+    "number_of",
+    "plus",
+    "product",
+    "quotient",
+    "share",
+    "terms",
+    "total",
+]
 
 
 def terms(dim: Dim) -> tuple[dict[Dim, Fraction], Fraction]:
@@ -33,6 +46,12 @@ def _size(terms: dict[Dim, Fraction], constant: Fraction) -> Dim:
     if not constant and list(left.values()) == [1]:
         return next(iter(left))
     return ("linear", tuple(sorted(left.items(), key=repr)), constant)
+
+
+def is_rounded(dim: Dim) -> bool:
+    """Whether a size is made of quotients that are rounded down."""
+    found = (part for part in terms(dim)[0] if isinstance(part, tuple) and part[0] == "size")
+    return any(node.op == "floor" for part in found for node in topological(part[1]))
 
 
 def total(dims: Iterable[Dim]) -> Dim:
