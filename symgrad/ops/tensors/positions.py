@@ -14,14 +14,18 @@ from symgrad.ops.tensors.shaping import unsqueeze
 
 def _arange(end: Expr) -> Expr:
     """0, 1, 2, ... for the places along a dimension of a tensor, on whose device they are."""
+    return _places(end, "arange")
+
+
+def _places(end: Expr, name: str) -> Expr:
     tensors = [n.args[0] for n in topological(end) if n.op == "count"]
     if not tensors:
-        raise ValueError("arange needs the size of a dimension that is declared under 'shape', as in arange(N)")
+        raise ValueError(f"{name} needs the size of a dimension that is declared under 'shape', as in {name}(N)")
     return make("arange", end, tensors[0])
 
 
 def _eye(n: Expr) -> Expr:
-    places = _arange(n)
+    places = _places(n, "eye")
     return where(compare("eq", unsqueeze(places, -1), places), ONE, ZERO)
 
 

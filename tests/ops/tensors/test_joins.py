@@ -174,7 +174,8 @@ def test_sizes_are_known_where_those_of_operands_are(text: str, shape: str) -> N
         ("diff(y, n)", "must be made of whole numbers, not of hyperparameters"),
         ("diff(x, dim=n)", "not of hyperparameters"),
         ("diff(sum(y))", "without dimensions"),
-        ("arange(5)", "needs the size of a dimension"),
+        ("arange(5)", "arange needs the size of a dimension"),
+        ("eye(3)", "eye needs the size of a dimension that is declared under 'shape', as in eye(N)"),
         ("stack([x, x[0]], 0)", "different numbers of dimensions"),
     ],
 )

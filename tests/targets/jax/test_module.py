@@ -54,6 +54,19 @@ def test_a_sign_is_kept_in_a_byte(tmp_path: Path) -> None:
     np.testing.assert_array_equal(jax.grad(lambda p: far(p, q).sum())(p), [-1, 0, 1, 0])  # as in PyTorch
 
 
+def test_a_slice_at_a_share_of_its_dimension_is_rounded(tmp_path: Path) -> None:
+    text = spec(
+        "halves", "tensors: {x: {shape: [N, D]}}\noutputs: {y: 'cat([x[:, D // 2:], 2*x[:, :D // 2]], dim=1)'}\n"
+    )
+    halves = imported(text, "jax", tmp_path).halves
+    for size in (4, 5, 1):
+        x = jnp.arange(2.0 * size).reshape(2, size)
+        expected = jnp.concatenate([x[:, size // 2 :], 2 * x[:, : size // 2]], axis=1)
+        np.testing.assert_array_equal(jax.jit(halves)(x), expected)
+        g = jax.grad(lambda x: halves(x).sum())(x)
+        np.testing.assert_array_equal(g, jnp.where(jnp.arange(size) < size // 2, 2, 1) * jnp.ones_like(x))
+
+
 def hlo(function: Any, *arguments: Any) -> str:
     """What XLA compiles of value and gradient."""
     step = jax.jit(jax.value_and_grad(lambda *a: function(*a).sum()))
