@@ -148,7 +148,8 @@ def whole_operands(node: Expr) -> tuple[Expr, ...]:
     read = tuple(a for a in data_arguments(node) if not is_number(a))
     if node.op == "pow" and not _is_power_of_floats(node):
         return ()
-    return read if all(map(_is_counted, read)) else ()
+    drawn = any(a.op == "random_bits" for a in read)  # as floats of the dtype
+    return read if not drawn and all(map(_is_counted, read)) else ()
 
 
 def _is_power_of_floats(power: Expr) -> bool:
