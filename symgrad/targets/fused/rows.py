@@ -132,7 +132,7 @@ def spans(order: Sequence[Expr], operands: Sequence[Operand], shape: Sequence[Vi
     """
     long = [view for view in shape if length(view) != 1]
     lengths = {length(view) for view in long}
-    if len([n for n in lengths if isinstance(n, int)]) > 1:
+    if len([n for n in lengths if isinstance(n, (int, str))]) > 1:
         raise Unsupported("rows of several lengths")
     places = {o.leaf: k for k, o in enumerate(operands) if -1 not in o.dims}
     found: dict[tuple[int, ...], None] = {}
