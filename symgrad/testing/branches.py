@@ -6,7 +6,8 @@ clamp or a larger of two has a gap, the difference of its sides, that is zero wh
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,13 +18,15 @@ from torch.overrides import TorchFunctionMode
 from symgrad.testing.facts import Settings, Subject
 from symgrad.testing.samples import composite, draw, leaves, present
 
-__all__ = ["Condition", "conditions", "samples", "unseen"]
+__all__ = ["Condition", "conditions", "reached", "samples"]
 
 _COMPARISONS = frozenset({"lt", "le", "gt", "ge", "eq", "ne"})
 _ON = 64  # values at conditions are multiples of one over this: arithmetic with them is exact
 _COUNT = 96  # elements of an element-wise sample
 _SCALES = (1.0, 0.1, 10.0, 0.01, 100.0, 1e-4, 1e4, -1.0)
 _BESIDE = 1e-3
+_SEEDS = range(2, 6)  # of tensors that are drawn once more, to reach the other side of a comparison
+_STEPS = (1.1, 1.5, 0.5, 2.0, 4.0)  # parts of the way to a condition, and beyond it
 
 
 @dataclass(frozen=True)
@@ -88,15 +91,12 @@ def conditions(subject: Subject, settings: Settings, tensors: Sequence[Any]) -> 
 
 
 def samples(subject: Subject, settings: Settings) -> Iterator[tuple[str, list[Any]]]:
-    """Arguments in float64 with a word on what they are: on both sides of all conditions that can be reached by moving
-    or scaling inputs, and at them."""
+    """Arguments in float64 with a word on what they are: on both sides of conditions that are reached by moving or
+    scaling inputs, and at them."""
     if not subject.pointwise or not subject.broadcasts:
         sampled = [_scaled(subject, draw(subject, seed=seed), scale) for seed, scale in enumerate(_SCALES[:3])]
         for seed, (scale, tensors) in enumerate(zip(_SCALES, sampled, strict=False)):
             yield f"drawn with seed {seed} and scaled by {scale}", tensors
-        if unseen(subject, settings, sampled):
-            for scale in _SCALES[3:]:
-                yield f"drawn with seed 0 and scaled by {scale}", _scaled(subject, draw(subject, seed=0), scale)
         return
     shape = (_COUNT,)
     drawn = draw(subject, tuple(shape for _ in subject.inputs), seed=1)
@@ -104,39 +104,79 @@ def samples(subject: Subject, settings: Settings) -> Iterator[tuple[str, list[An
     lattice = [_rounded(subject, i, t) for i, t in enumerate(drawn)]
     yield "at multiples of a quarter", lattice
     yield from _moved(subject, settings, lattice)
-    if unseen(subject, settings, [drawn, lattice]):
-        for scale in _SCALES[1:]:
-            yield f"scaled by {scale}", _scaled(subject, drawn, scale)
 
 
-def unseen(subject: Subject, settings: Settings, sampled: Sequence[Sequence[Any]]) -> list[str]:
-    """The comparisons that all samples decide in one way, though some point of the domains decides otherwise."""
+def reached(subject: Subject, settings: Settings, sampled: Sequence[Sequence[Any]]) -> Iterator[tuple[str, list[Any]]]:
+    """Further arguments, on the sides of comparisons that none of the samples is on, where some are found.
+
+    What a comparison asks may be impossible, or its other side beyond what is easily drawn: nothing is said of that.
+    """
+    seen = _sides(subject, settings, sampled)
+    for what, tensors in _further(subject, settings, seen, sampled[0]):
+        if not _one_sided(seen):
+            return
+        try:
+            more = _sides(subject, settings, [tensors])
+        except RuntimeError:  # torch decomposes no such matrix, and finds no place there
+            continue
+        if any(more.get(k, set()) - seen[k] for k in _one_sided(seen)):
+            for k, sides in more.items():
+                seen.setdefault(k, set()).update(sides)
+            yield what, tensors
+
+
+def _one_sided(seen: Mapping[int, set[bool]]) -> list[int]:
+    """The numbers of the comparisons that all samples decide in one way."""
+    return [k for k, sides in seen.items() if len(sides) < 2]
+
+
+def _sides(subject: Subject, settings: Settings, sampled: Sequence[Sequence[Any]]) -> dict[int, set[bool]]:
+    """How samples decide the comparisons, by the number of the condition."""
     seen: dict[int, set[bool]] = {}
-    names: dict[int, str] = {}
     for tensors in sampled:
         for k, condition in enumerate(conditions(subject, settings, tensors)):
             if condition.strict and condition.name not in ("eq", "ne") and condition.gap.numel():
                 gap = condition.gap.detach()
-                seen.setdefault(k, set()).update(bool(side) for side in (gap > 0).flatten().tolist())
-                names[k] = condition.name
-    return [
-        f"comparison {k + 1} of the formula ({names[k]}) has only one side in all samples"
-        for k, sides in seen.items()
-        if len(sides) < 2 and _is_reachable(subject, settings, k, sampled[0])
-    ]
+                seen.setdefault(k, set()).update((gap[~gap.isnan()] > 0).flatten().tolist())
+    return seen
 
 
-def _is_reachable(subject: Subject, settings: Settings, number: int, tensors: Sequence[Any]) -> bool:
-    """Whether a condition is met inside of the domains, by a Newton step in some tensor that it depends on."""
-    found: list[bool] = []
-    for i in present(tensors, subject.places):
-        moving = leaves(subject, tensors, [i])
-        gap = conditions(subject, settings, moving)[number].gap
-        if gap.requires_grad:
-            (slope,) = torch.autograd.grad(gap.sum(), moving[i])
-            place = tensors[i] - gap.detach().sum_to_size(tensors[i].shape) / slope
-            found.append(bool((place.isfinite() & _inside(subject, i, place)).any()))
-    return any(found) or not found
+def _further(
+    subject: Subject, settings: Settings, seen: Mapping[int, set[bool]], tensors: Sequence[Any]
+) -> Iterator[tuple[str, list[Any]]]:
+    """More arguments inside of the domains: all or one of the tensors scaled, or drawn anew, or moved by Newton steps
+    to the comparisons that have one side."""
+    shapes = [None if t is None else tuple(t.shape) for t in tensors]
+    floats = [i for i, t in enumerate(tensors) if t is not None and t.is_floating_point()]
+    for seed in _SEEDS:
+        yield f"drawn with seed {seed}", draw(subject, tuple(shapes), seed=seed)
+    for scale in (*_SCALES[1:], *(-s for s in _SCALES[1:-1])):
+        for places in (floats, *([i] for i in floats)):
+            names = " and ".join(subject.inputs[i].name for i in places)
+            yield f"with {names} scaled by {scale}", _scaled(subject, tensors, scale, places)
+    for k in _one_sided(seen):
+        for i in present(tensors, subject.places):
+            yield from _towards(subject, settings, k, i, tensors)
+
+
+def _towards(
+    subject: Subject, settings: Settings, number: int, place: int, tensors: Sequence[Any]
+) -> Iterator[tuple[str, list[Any]]]:
+    """Points on the way to a condition and beyond it, along the slope of its smallest gap in a tensor."""
+    moving = leaves(subject, tensors, [place])
+    found = conditions(subject, settings, moving)
+    gap = found[number].gap if number < len(found) else None
+    if gap is None or not gap.requires_grad:
+        return
+    nearest = gap.flatten()[gap.detach().abs().nan_to_num(math.inf).argmin()]
+    (slope,) = torch.autograd.grad(nearest, moving[place])
+    step = nearest.detach() * slope / slope.square().sum()
+    for part in _STEPS:
+        moved = tensors[place] - part * step
+        if bool((moved.isfinite() & _inside(subject, place, moved)).all()):
+            put = [*tensors]
+            put[place] = moved
+            yield f"towards a condition in {subject.inputs[place].name}", put
 
 
 def _inside(subject: Subject, index: int, values: Tensor) -> Tensor:
@@ -151,10 +191,11 @@ def _rounded(subject: Subject, index: int, t: Any) -> Any:
     return torch.where(_inside(subject, index, rounded), rounded, t)
 
 
-def _scaled(subject: Subject, tensors: Sequence[Any], scale: float) -> list[Any]:
+def _scaled(subject: Subject, tensors: Sequence[Any], scale: float, places: Sequence[int] | None = None) -> list[Any]:
     found = []
     for i, t in enumerate(tensors):
-        scaled = t * scale if t is not None and t.is_floating_point() else t
+        is_scaled = t is not None and t.is_floating_point() and (places is None or i in places)
+        scaled = t * scale if is_scaled else t
         inside = t is None or bool(_inside(subject, i, scaled).all())
         found.append(scaled if inside else t)
     return found

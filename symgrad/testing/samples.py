@@ -182,6 +182,8 @@ def _slogdet(a: Tensor) -> Any:
 
 
 def _solve(a: Tensor, b: Tensor) -> Tensor:
+    dtype = torch.promote_types(a.dtype, b.dtype)
+    a, b = a.to(dtype), b.to(dtype)  # of a product, say, that autocast has cast: it casts solutions back
     of_vectors = b.dim() == 1 or b.shape == a.shape[:-1]
     with torch.autocast(a.device.type, enabled=False):  # which casts products, and no solution
         solution: Tensor = torch.linalg.inv(a) @ (b.unsqueeze(-1) if of_vectors else b)

@@ -43,6 +43,14 @@ def test_determinants_and_solutions_have_the_dtype_of_torchs_own_under_autocast(
         torch.testing.assert_close(reference(subject, {})(x), formula(x))
 
 
+def test_solutions_of_what_autocast_multiplied_are_of_the_wider_dtype():
+    formula = lambda a, b: torch.linalg.solve(a, b)  # noqa: E731
+    subject = Subject("op", formula, formula, (Input("a"), Input("b")), pointwise=False)
+    a, b = 3 * torch.eye(3) + torch.ones(3, 3), torch.ones(3, 2)
+    found = reference(subject, {})(a, b.bfloat16())
+    torch.testing.assert_close(found, torch.linalg.solve(a, b))
+
+
 class _Newer(TorchFunctionMode):
     """A torch whose clamps pass no gradient at their bounds."""
 

@@ -111,3 +111,16 @@ def test_a_condition_that_is_wrong_by_a_hair_in_forward_mode_alone_is_found(monk
     assert not run(CHECKS["every_branch"], subject)
     monkeypatch.setattr(Rectified, "EDGE", True)
     assert any("the tangent is" in f.sentence for f in run(CHECKS["every_branch"], subject))
+
+
+def test_sizes_that_the_formula_refuses_are_left_out_and_no_others() -> None:
+    def grouped(x: Tensor) -> Tensor:
+        return x.reshape(x.shape[0], 2, x.shape[1] // 2).sum(-1)
+
+    def other(x: Tensor) -> Tensor:
+        return grouped(x) * (1 if x.shape[1] < 100 else 2)
+
+    for large, call, is_found in (((3, 17), grouped, False), ((3, 34), other, False), ((3, 134), other, True)):
+        inputs, first = (Input("x"),), (((2, 4),),)
+        subject = Subject("grouped", call, grouped, inputs, shapes=first, large=((large,),), pointwise=False)
+        assert bool(run(CHECKS["sizes"], subject)) == is_found

@@ -127,10 +127,13 @@ def spans(order: Sequence[Expr], operands: Sequence[Operand], shape: Sequence[Vi
     """For each reduction in `order` the places of the operands of which one has to be as long as a row.
 
     Left out are those where one surely is: `shape` are the tensors that broadcast to that of the pass. Raises
-    Unsupported where nothing that is reduced has an element for each of a row.
+    Unsupported where nothing that is reduced has an element for each of a row, and where rows have different numbers of
+    elements: no call has tensors that broadcast then.
     """
     long = [view for view in shape if length(view) != 1]
     lengths = {length(view) for view in long}
+    if len([n for n in lengths if isinstance(n, (int, str))]) > 1:
+        raise Unsupported("rows of several lengths")
     places = {o.leaf: k for k, o in enumerate(operands) if -1 not in o.dims}
     found: dict[tuple[int, ...], None] = {}
     for node in order:

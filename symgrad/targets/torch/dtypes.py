@@ -328,10 +328,12 @@ def is_choice_of_numbers(node: Expr) -> bool:
 
 def cast(value: Code, formula: Expr, names: Mapping[Expr, str | Code]) -> Code:
     """A result in the dtype of all that it is made of: a part may have cancelled out, and a choice between numbers,
-    wherever it stands, has the dtype of one tensor only. Numbers that are drawn leave the dtype to others."""
+    wherever it stands but in a comparison, has the dtype of one tensor only. Numbers that are drawn leave the dtype to
+    others."""
     nodes = topological(formula)
     drawn = any(node.op == "random_bits" for node in nodes) and not is_index(formula)
-    chosen = any(map(is_choice_of_numbers, nodes))
+    compared = [node for node in nodes if node.is_boolean]
+    chosen = any(map(is_choice_of_numbers, topological(formula, leaves=compared)))
     operands = promoted(formula) if formula.op == "expand" or chosen or drawn else frozenset()
     return code("{0}.to({1})", value, printed(operands, names)) if len(operands) > (0 if drawn else 1) else value
 

@@ -271,12 +271,13 @@ def large_shapes(layout: Layout) -> list[Shapes]:
     """
     spec = layout.spec
     names = _dimension_names(spec)
-    if not names or len(names) > 3 or any(t.shape is None for t in spec.tensors):
-        return []
+    if not names or len(names) > 3 or any(t.shape is None for t in spec.tensors) or spec.test.shapes:
+        return []  # those that are given say what to try
     fits = accepted(layout)
     found = []
-    for many, longs in ((17, (33, 34, 36)), (9, (1025, 1026, 1028))):  # halves and quarters are taken of even ones
-        tried = [in_sizes(spec, dict.fromkeys(names, many) | {names[-1]: long}, leading=(3,)) for long in longs]
+    for several, longs in (((17, 18, 20, 24), (33, 34, 36)), ((9, 10, 12, 16), (1025, 1026, 1028))):  # to be divided
+        pairs = [(many, long) for many in several for long in longs]
+        tried = [in_sizes(spec, dict.fromkeys(names, many) | {names[-1]: long}, leading=(3,)) for many, long in pairs]
         sized = next(filter(fits, tried), tried[0])
         if max(math.prod(s or ()) for s in sized) <= _LARGEST:
             found.append(sized)

@@ -102,3 +102,14 @@ def test_the_length_of_a_view_is_that_of_the_dimension_it_shows():
     assert [length(View(table, (-1,)), d) for d in (-1, -2)] == [1, 3]
     assert [length(View(free), d) for d in (-1, -2)] == ["K", None]
     assert length(View(X)) is None
+
+
+@pytest.mark.parametrize("length", [4, "E"])
+def test_rows_of_several_declared_lengths_have_no_pass(length):
+    x, y = (symbol(n, "tensor", dims) for n, dims in (("x", ("N", 3)), ("y", ("N", length))))
+    operands = [Operand(x, 0, ()), Operand(y, 1, ())]
+    order = [make("row_sum", x), make("row_sum", y)]
+    with pytest.raises(Unsupported, match="several lengths"):
+        spans(order, operands, [View(x), View(y)])
+    column = symbol("column", "tensor", ("N", 1))
+    assert spans(order[:1], [operands[0], Operand(column, 1, ())], [View(x), View(column)]) == ()

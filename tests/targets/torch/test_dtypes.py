@@ -460,3 +460,15 @@ def test_a_comparison_with_functions_of_whole_numbers_is_saved_as_it_was(formula
     x = (k.double().sqrt() + step).requires_grad_()
     found, right = (torch.autograd.grad(f(x, k).sum(), x)[0] for f in (item.function, item.composite))
     assert found.tolist() == right.tolist()
+
+
+def test_a_product_of_what_a_mask_chooses_has_the_dtype_of_the_composite_under_autocast() -> None:
+    tensors = "p: {shape: [B, T, S]}, v: {shape: [B, S, E]}, mask: {shape: [B, S], dtype: bool}"
+    formula = "einsum('bts,bse->bte', softmax(where(mask[:, None], p, -oo), dim=-1), v)"
+    item = compiled_text(f'{{op: f, tensors: {{{tensors}}}, outputs: {{y: "{formula}"}}}}')
+    generator = torch.Generator().manual_seed(0)
+    p, v = (torch.rand(shape, generator=generator) for shape in ((2, 3, 4), (2, 4, 5)))
+    mask = torch.tensor([True, True, False, True]).expand(2, 4)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        found, wanted = (results(f(p, v, mask)) for f in (item.function, item.composite))
+    torch.testing.assert_close(found, wanted, rtol=5e-2, atol=5e-2)

@@ -43,6 +43,20 @@ def test_large_sizes_are_such_as_the_formula_accepts() -> None:
     assert large_shapes(Layout(compiled_text(text).operation)) == [((3, 34),), ((3, 1026),)]
 
 
+GROUPS = "{op: f, tensors: {x: {shape: [N, C]}}, outputs: {y: 'sum(x.reshape(N, 2, C // 2), dim=-1)'}"
+
+
+def test_large_sizes_are_divided_as_the_formula_divides_them() -> None:
+    of_rows = GROUPS.replace("[N, C]", "[C, N]").replace("(N, 2, C // 2)", "(2, C // 2, N)")
+    assert large_shapes(Layout(compiled_text(GROUPS + "}").operation)) == [((17, 34),), ((9, 1026),)]
+    assert large_shapes(Layout(compiled_text(of_rows + "}").operation)) == [((18, 33),), ((10, 1025),)]
+
+
+def test_shapes_that_are_given_are_not_exceeded() -> None:
+    text = GROUPS + ", test: {shapes: {x: [3, 4]}}}"
+    assert large_shapes(Layout(compiled_text(text).operation)) == []
+
+
 @pytest.mark.parametrize("formula", FITTING)
 def test_sampled_shapes_are_such_as_the_formula_accepts(formula: str) -> None:
     item = compiled_text(f'{{op: f, tensors: {{{FITTING[formula]}}}, outputs: {{r: "{formula}"}}}}')
