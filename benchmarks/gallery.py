@@ -56,8 +56,8 @@ def speeds(page: Path = ROOT / "docs" / "measurements.md") -> dict[str, str]:
     found = {}
     for line in page.read_text(encoding="utf-8").splitlines():
         cells = [cell.strip() for cell in line.split("|")]
-        if len(cells) == 10 and re.fullmatch(r"[\d.]+", cells[6]):
-            found[cells[1]] = cells[6]
+        if len(cells) == 12 and re.fullmatch(r"[\d.]+", cells[7]):
+            found[cells[1]] = cells[7]
     return found
 
 

@@ -87,8 +87,10 @@ def _k1e_partial(x: Expr) -> Expr:
 
 
 def _besseli(order: int) -> Callable[[Any], Any]:
+    """I; at infinity, as torch has it, no number."""
+
     def value(x: Any) -> Any:
-        if abs(x) > real.HUGE:
+        if real.HUGE < abs(x) < mp.inf:
             return -mp.inf if order == 1 and x < 0 else mp.inf
         return mp.besseli(order, x)
 
