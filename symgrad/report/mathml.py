@@ -29,7 +29,7 @@ _SYMBOLS = {word: chr(code) for word, code in zip(
     strict=True,
 )}  # fmt: skip
 _CONSTANTS = {"pi": "π", "E": "e", "oo": "∞", "nan": "nan", "EulerGamma": "&#947;", "GoldenRatio": "φ", "Catalan": "G"}
-_FUNCTIONS = {"sigmoid": "&#963;", "lgamma": "ln Γ", "digamma": "ψ"}
+_FUNCTIONS = {"sigmoid": "\N{GREEK SMALL LETTER SIGMA}", "lgamma": "ln Γ", "digamma": "ψ"}
 _MINUS = "&#8722;"
 _WORD = re.compile(r"<mi[^>]*>[^<]{2,}</mi>")
 _RELATIONS = {"lt": "&lt;", "le": "≤", "gt": "&gt;", "ge": "≥", "eq": "=", "ne": "≠"}

@@ -109,3 +109,11 @@ def test_the_command_writes_a_page_for_each_spec(tmp_path: Path) -> None:
     refused = CliRunner().invoke(main, ["report", str(spec), "--bench", str(bad), "-o", str(out)])
     assert refused.exit_code == 2
     assert "not what `symgrad bench --json` writes" in refused.output
+
+
+def test_a_function_with_a_letter_of_its_own_is_written_by_that_letter() -> None:
+    """Not by the digits of its entity, escaped a second time."""
+    program = parse_formulas(parse_spec(SWISH))
+    text = mathml.math(program.outputs["y"])
+    assert "<mi>\N{GREEK SMALL LETTER SIGMA}</mi>" in text
+    assert "&amp;#" not in text
