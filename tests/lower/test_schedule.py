@@ -297,3 +297,12 @@ def test_a_declared_size_gives_no_name_to_what_has_it() -> None:
     ).text
     assert "(x * x).mean(" in text
     assert "x_squared" not in text
+
+
+def test_a_name_is_taken_over_from_what_nobody_reads_any_more_and_from_nothing_else() -> None:
+    first = X + Y
+    second = make("atan", first) + make("tanh", first)  # read twice below, as the first is here
+    dead = statements([Target("r1", make("sin", second) * make("cos", second))], scope(), {})
+    assert [line.split(" = ")[0] for line in dead] == ["total", "total", "r1"]
+    live = statements([Target("r1", make("sin", second) * make("cos", second) * make("exp", first))], scope(), {})
+    assert [line.split(" = ")[0] for line in live] == ["total", "total2", "r1"]
