@@ -438,6 +438,9 @@ class Plan:
         ]
         reach = [t.reach for t in self.targets if t]
         reach += [sum((n - 1) * s for n, s in zip(sizes, o, strict=True)) for o in operands]
+        self.grid = (math.prod(tiles.counts), 1, 1)
+        hows = ["" if t is None else t.how for t in self.targets]
+        self.places = (tiles.sizes[tiles.run], tiles.sizes[-1], tiles.counts, *hows)
         self.constants = {
             "VARIES": sum(1 << k for k, steps in enumerate(operands) if steps[-1]),
             "T": tl.float64 if double else tl.float32,
@@ -446,16 +449,19 @@ class Plan:
             "ROWS": tiles.count,
             "BLOCK": tiles.block,
             **({"WHOLE": tiles.whole} if chosen.by_row else {}),
+        }
+        self.options = {
             "num_warps": max(4, min(tiles.block * tiles.count // (128 if double else 512), 16)),
             "enable_reflect_ftz": False,  # subnormal numbers are numbers
             "enable_fp_fusion": not chosen.alike,
             "debug": chosen.placed,  # what is no place in a row is an error, as in torch
             "sanitize_overflow": False,
         }
+        self.compiled: dict[torch.device, Any] = {}  # what launches the kernel over aligned tensors
 
     def __call__(self, tensors: Any, numbers: Any) -> list[Tensor | None]:
         """Return the results; ``tensors`` are the operands, ``numbers`` hyperparameters and sizes."""
-        tiles, device = self.tiles, tensors[0].device
+        device = tensors[0].device
         stored = [t and t.made(self.compute, device) for t in self.targets]
         read = [(x, *steps) for x, steps in zip(tensors, self.operands, strict=True)]
         written = [
@@ -463,17 +469,18 @@ class Plan:
             for t, made in zip(self.targets, stored, strict=True)
         ]
         numbers = map(float, self.chosen.numbers(*numbers)) if self.chosen.numbers else ()
-        self.chosen.kernel[(math.prod(tiles.counts),)](
-            *read,
-            *written,
-            *numbers,
-            tiles.sizes[tiles.run],
-            tiles.sizes[-1],
-            tiles.counts,
-            *("" if t is None else t.how for t in self.targets),
-            **self.constants,
-        )
-        elements = math.prod(tiles.sizes)
+        arguments = (*read, *written, *numbers, *self.places)
+        # Triton compiles a kernel for what it is called with, and looks at all of it in every call: of that, only
+        # whether addresses are multiples of 16 changes here, and what was just made has one.
+        aligned = not any([x.data_ptr() % 16 for x in tensors])
+        launch = self.compiled.get(device) if aligned else None
+        if launch is not None:
+            launch(*arguments, *self.constants.values())
+        else:
+            compiled = self.chosen.kernel[self.grid](*arguments, **self.constants, **self.options)
+            if aligned and compiled is not None:
+                self.compiled[device] = compiled[self.grid]
+        elements = math.prod(self.tiles.sizes)
         return [
             t and t.result(made, elements)
             for t, made in zip(self.targets, stored, strict=True)

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from benchmarks.without_device import CompilingDriver, Launch, Recorder, recorded, start
 
-__all__ = ["derivatives", "launches", "of_kernel", "of_passes", "start"]
+__all__ = ["derivatives", "launches", "of_kernel", "of_passes", "relaunched", "start"]
 
 
 def launches(
@@ -57,3 +57,32 @@ def of_kernel(path: Path, name: str, dtype: torch.dtype, tensors: int) -> str:
     recorder[(1,)](*(torch.empty(16, dtype=dtype) for _ in range(tensors)), BLOCK=16, enable_reflect_ftz=False)
     assert recorder.launch is not None
     return recorder.launch.ptx
+
+
+def relaunched(path: Path, calls: list[list[Tensor]]) -> list[tuple[str, bool]]:
+    """For each call of an operation without gradients: what its launch is given, addresses left out, and whether Triton
+    had to look for a kernel."""
+    seen: list[str] = []
+
+    class Driver(CompilingDriver):
+        def launcher_cls(self, source: Any, metadata: Any) -> Any:
+            return lambda *args: seen.append(repr((*args[:4], *map(_without_addresses, args[9:]))))
+
+    triton.runtime.driver.set_active(Driver(75))  # of no other test, whose launchers would serve
+    module = module_of(path)
+    kernels = vars(module)["_kernels"]
+    kernels.forget()
+    kernel = kernels.library(torch.float32).PASSES["forward"].kernel
+    usual, searches = kernel.run, []
+    kernel.run = lambda *args, **options: searches.append(len(seen)) or usual(*args, **options)
+    try:
+        for tensors in calls:
+            vars(module)[path.stem](*tensors)
+    finally:
+        del kernel.run
+    return [(given, k in searches) for k, given in enumerate(seen)]
+
+
+def _without_addresses(argument: Any) -> Any:
+    tensor = isinstance(argument, tuple) and isinstance(argument[0], Tensor)
+    return (argument[0].shape, *argument[1:]) if tensor else argument

@@ -75,6 +75,14 @@ def test_offsets_of_64_bits(compiled):
     assert all(large[name].count(".s64") > text.count(".s64") for name, text in small.items())
 
 
+def test_a_kernel_is_looked_for_once_and_again_where_addresses_are_not_aligned(paths, without_device):
+    x, beta = torch.rand(4096), torch.tensor(2.0)
+    shifted = torch.rand(4097)[1:]
+    found = without_device(ptx.relaunched, paths["gate"], [[x, beta], [x, beta], [shifted, beta], [x, beta]])
+    assert [searched for _, searched in found] == [True, False, True, False]
+    assert len({given for given, _ in found}) == 1
+
+
 def test_truth_values_are_read_in_place(compiled):
     found = compiled("masked", [torch.rand(64), torch.rand(64) > 0.5, torch.tensor(2.0)])
     assert all(re.search(r"ld\.global\S*\.b8", text) for text in found.values())

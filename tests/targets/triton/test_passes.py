@@ -382,6 +382,15 @@ def test_results_on_a_device_agree_and_are_the_same_bits_again(paths, op, shapes
 
 
 @on_cuda
+def test_kernels_that_are_launched_again_on_a_device_serve_what_is_not_aligned_as_well(paths):
+    module = imported(paths["gate"])
+    beta, full = torch.tensor(0.5, device="cuda"), torch.rand(4100, device="cuda")
+    for x in (full[:4096], full[4:], full[1:4097], full[:4096], full[3:4099], full[4:]):
+        torch.testing.assert_close(module.gate(x, beta), x * torch.sigmoid(beta * x))
+    assert all(module._kernels.elsewhere.walks.values())
+
+
+@on_cuda
 @pytest.mark.parametrize(("op", "shapes", "settings"), HIGHER, ids=str)
 def test_forward_mode_and_second_derivatives_on_a_device(paths, op, shapes, settings):
     module = imported(paths[op])

@@ -785,22 +785,26 @@ class _Launch:
     searches = 0
 
     def __init__(self, walk: _Walk, plan: Any, entry: Pass, library: CudaLibrary) -> None:
-        self.walk, self.plan, self.entry, self.library = walk, plan, entry, library
+        self.walk, self.plan, self.finish, self.library = walk, plan, entry.finish, library
+        self.places = [place for place, *_ in entry.operands]
 
     def run(self, tensors: Any, numbers: Any) -> list[Any] | None:
         """Return the results, None for those not wanted; None alone where eager operations are to serve."""
-        if not self.library.on or any(t.data_ptr() == 0 for t in tensors):
+        if not self.library.on or 0 in [t.data_ptr() for t in tensors]:
             return None
-        walk, finish = self.walk, self.entry.finish
-        tensors = walk.copied(tensors)
+        device = tensors[0].get_device()
+        if device >= 0 and device != torch.cuda.current_device():
+            with torch.cuda.device(device):
+                return self.run(tensors, numbers)
+        walk = self.walk
+        if walk.copies:
+            tensors = walk.copied(tensors)
         try:
-            with torch.cuda.device(tensors[0].get_device()):
-                operands = [tensors[place] for place, *_ in self.entry.operands]
-                results: list[Any] = self.plan(operands, (*numbers, *walk.counts))
-                return results if finish is None else list(finish(walk.dtype, *results))
+            results: list[Any] = self.plan([tensors[place] for place in self.places], (*numbers, *walk.counts))
         except self.library.refused as error:
             self.library.give_up(error)
             return None
+        return results if self.finish is None else list(self.finish(walk.dtype, *results))
 
 
 class _Walk:

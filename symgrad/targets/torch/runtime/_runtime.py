@@ -907,12 +907,18 @@ _MANY = 1024  # elements, of which copying takes longer than the calls
 def slice_back(value: Tensor, shape: Any, dim: int, start: int, stop: int | None, step: int) -> Tensor:
     """Return zeros of ``shape`` with ``value`` in a slice along ``dim``."""
     place = dim % len(shape)
-    first, last, _ = slice(start, stop, step).indices(shape[place])
+    size = shape[place]
+    first, last = _place(start, size), size if stop is None else _place(stop, size)
     if step == 1:
         edges = [0, 0] * (len(shape) - 1 - place)
-        return torch.constant_pad_nd(value, [*edges, first, shape[place] - max(first, last)])
+        return torch.constant_pad_nd(value, [*edges, first, size - max(first, last)])
     put: Tensor = torch.ops.aten.slice_backward(value, list(shape), place, first, max(first, last), step)
     return put
+
+
+def _place(bound: int, size: Any) -> Any:
+    """Return where a bound of a slice lies; compilers do not follow ``slice.indices``."""
+    return max(bound + size, 0) if bound < 0 else min(bound, size)
 
 
 def between(x: Tensor, start: int, stop: int, dim: int) -> Tensor:
