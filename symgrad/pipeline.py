@@ -16,6 +16,7 @@ from symgrad.parse import parse_formulas
 from symgrad.spec import Spec
 from symgrad.targets.cpp.language import CPP
 from symgrad.targets.fused.binding import fused
+from symgrad.targets.fused.language import Language
 from symgrad.targets.target import TARGETS, refusals
 from symgrad.targets.torch.layout import Layout
 from symgrad.targets.torch.module import Module, render_module
@@ -49,7 +50,8 @@ class Compiled:
         return {**own, **self.passes, **self.others}
 
 
-_LANGUAGES = {"auto": (CPP,), "all": (CPP, TRITON)}
+# The languages of passes, and those that they might be in as well.
+_LANGUAGES: dict[str, tuple[tuple[Language, ...], ...]] = {"auto": ((CPP,), (TRITON,)), "all": ((CPP, TRITON), ())}
 
 
 def compile_spec(spec: Spec, *, package: str = "", prove: bool = False, measured: Measured | None = None) -> Compiled:
@@ -66,7 +68,7 @@ def compile_spec(spec: Spec, *, package: str = "", prove: bool = False, measured
     with_passes = for_torch and spec.options.fused
     memory = Memory(measured=measured)
     operation = eager = compile_operation(program if for_torch else parse_formulas(spec.without_kernels()), memory)
-    written = fused(Layout(operation), _LANGUAGES[spec.options.kernels]) if with_passes else None
+    written = fused(Layout(operation), *_LANGUAGES[spec.options.kernels]) if with_passes else None
     passes = written if written and written.files else None
     if with_passes and (passes is None or len(spec.options.targets) > 1):
         # Eager operations keep what a pass would rather compute once more.

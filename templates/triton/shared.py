@@ -292,7 +292,7 @@ def end_run(total, tensor, place, HOW: tl.constexpr):
 TILE = 1024  # elements that a program works on at once
 WIDEST = 8192  # those of a row that is reduced, where it can be held; in float64 half of it
 PROGRAMS = 512  # enough to keep every machine busy: where there are more, each sums several tiles
-LONGEST = 64  # tiles that a program sums
+LONGEST = 32  # tiles that a program sums
 NEAR = 2**31 - 2**16  # offsets that 32 bits hold, also beyond the end of a tensor
 
 

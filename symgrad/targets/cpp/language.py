@@ -9,4 +9,4 @@ from symgrad.targets.fused.language import Language
 
 __all__ = ["CPP"]
 
-CPP = Language("C++", ".cpp", "Library", can_spell, render_source, shared_files, "//\n")
+CPP = Language("C++", "a CPU", ".cpp", "Library", can_spell, render_source, shared_files, "//\n")

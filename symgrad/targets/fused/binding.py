@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 
@@ -48,8 +48,9 @@ class Fused:
     kernels: tuple[Kernel, ...] = ()
 
 
-def fused(layout: Layout, languages: Sequence[Language]) -> Fused:
-    """The fused passes of an operation, and why others are `missing`. The first of the languages has all that are."""
+def fused(layout: Layout, languages: Sequence[Language], unasked: Sequence[Language] = ()) -> Fused:
+    """The fused passes of an operation, and why others are `missing`. The first of the languages has all that are; of
+    those `unasked` for the docstring alone speaks."""
     by_variant: dict[int, Kernels] = {}
     found: list[Kernel] = []
     for number, variant in enumerate(layout.variants, 1):
@@ -76,7 +77,8 @@ def fused(layout: Layout, languages: Sequence[Language]) -> Fused:
     if not files:
         return Fused({}, (), (), "", missing=missing)
     definitions = (binding.library(runners), binding.table())
-    note = binding.note([name for _, name, _ in runners])
+    elsewhere = {own.device: all(_is_written(k, own) for k in found) for own in unasked}
+    note = binding.note([name for _, name, _ in runners], elsewhere)
     return Fused(files, definitions, binding.choose(), note, binding.kept, shared, missing, tuple(found))
 
 
@@ -238,8 +240,8 @@ class _Binding:
         given = [*cast, *(names[s] for s in kernel.given), "*kept"]
         return f"lambda dtype, {', '.join(names.values())}, *kept: {tuple_of(given)}"
 
-    def note(self, files: Sequence[str]) -> str:
-        """What the docstring says of the passes."""
+    def note(self, files: Sequence[str], elsewhere: Mapping[str, bool]) -> str:
+        """What the docstring says of the passes; `elsewhere` are devices that have none, and whether they can."""
         served: dict[str, int] = dict.fromkeys(_SERVED, 0)
         missing: dict[str, list[str]] = {}
         for passes in self.by_variant.values():
@@ -254,7 +256,11 @@ class _Binding:
         reasons: dict[str, list[str]] = {}
         for method, why_not in missing.items():
             reasons.setdefault(", ".join(dict.fromkeys(why_not)), []).append(method)
-        rest = [f"{_listed(methods)} in eager operations ({why})" for why, methods in reasons.items()]
+        for device, there in elsewhere.items():
+            reasons.setdefault(NOT_ASKED if there else "", []).append(f"all on {device}")
+        rest = [
+            f"{_listed(methods)} in eager operations{f' ({why})' if why else ''}" for why, methods in reasons.items()
+        ]
         return "; ".join([text, *rest]) + "."
 
 

@@ -23,6 +23,7 @@ class Language:
     """
 
     name: str
+    device: str
     suffix: str
     runner: str
     can_spell: Callable[[Expr], bool]

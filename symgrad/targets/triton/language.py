@@ -9,4 +9,6 @@ from symgrad.targets.triton.spellings import can_spell
 
 __all__ = ["TRITON"]
 
-TRITON = Language("Triton", "_triton.py", "CudaLibrary", can_spell, render_source, shared_files, '"""', has_parts=False)
+TRITON = Language(
+    "Triton", "CUDA", "_triton.py", "CudaLibrary", can_spell, render_source, shared_files, '"""', has_parts=False
+)
