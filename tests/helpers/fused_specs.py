@@ -87,6 +87,13 @@ op: distance
 tensors: {x: {shape: [N, K]}, p: {shape: [N, K]}}
 outputs: {y: 'mean((p - softmax(x, dim=-1))**2)'}
 """
+OVERLAP = """
+op: overlap
+tensors: {x: , t: }
+hyperparameters: {smooth: 1.0, gamma: {type: float, default: 0.75, domain: "(0, oo)"}}
+let: {joint: sum(x * t)}
+outputs: {y: '(1 - (2*joint + smooth) / (sum(x**2) + sum(t**2) + smooth))**gamma', n: log(1 + joint)}
+"""
 LENGTHS = "op: lengths\ntensors: {a: , b: }\noutputs: {y: 'sum(a, dim=-1) * mean(b, dim=-1)'}\n"
 PARTS = "op: parts\ntensors: {a: , b: }\noutputs: {y: 'sum(a, dim=-1) + logsumexp(a * b, dim=-1)'}\n"
 OPTIONAL = """

@@ -223,6 +223,8 @@ class _Binding:
             parts.append(f"part={kernel.part}")
         if kernel.spans:
             parts.append(f"spans={kernel.spans!r}")
+        if len(kernel.alike) > 1:
+            parts.append(f"alike={kernel.alike!r}")
         numbers = [self.layout.argument_names.index(n.name) for n in kernel.numbers if not is_count(n)]
         if numbers:
             parts.append(f"numbers={tuple(numbers)!r}")
@@ -233,7 +235,8 @@ class _Binding:
     def _finish(self, kernel: Kernel) -> str:
         """The function that makes outputs of what a pass has computed, and what backward is given of it."""
         own = Names(frozenset({"kept", "dtype"}))
-        names = {r.leaf or symbol(r.name, "tensor"): own.fresh(r.name) for r in kernel.results}
+        names = {n: own.fresh(n.name) for n in kernel.numbers if not is_count(n)}
+        names |= {r.leaf or symbol(r.name, "tensor"): own.fresh(r.name) for r in kernel.results}
         made = machine(kernel.finish)
         outputs = [source(Printer(names, self.layout.constants)(form)) for form in made]
         cast = [f"({o}).to(dtype)" if is_finished(form) else o for o, form in zip(outputs, kernel.finish, strict=True)]

@@ -52,10 +52,13 @@ class Elements:
         of_rows: frozenset[Expr] = frozenset(),
         shape: tuple[Dim, ...] | None = None,
         primals: Mapping[Expr, Expr] = MappingProxyType({}),
+        *,
+        one_shape: bool = False,
     ) -> None:
         self.known = known  # saved values and the tensors they are read from
         self.rank = rank
         self.shape = shape  # of the pass, as far as it is declared
+        self.one_shape = one_shape  # whether all tensors of undeclared shape have that of the pass
         self.totals: dict[Expr, Value] = {}  # sums over everything, by the symbols that stand for them
         self.primals = primals  # the tensors of which tangents have the shapes
         self.of_rows = of_rows  # tensors that have one element for each row, and no last dimension
@@ -243,7 +246,19 @@ class Elements:
             return Value(value.expr.args[0], dims=(-1,))
         if value.like not in (None, node.args[1]):
             raise Unsupported("sums over different dimensions")
+        if self._has_shape_of_pass(node.args[1]) and value.dims is None and not value.total:
+            return value
         return value if value.dims is not None else Value(value.expr, dims=(), like=node.args[1])
+
+    def _conform(self, node: Expr) -> Value:
+        """What has the shape of a tensor already, if all tensors have one."""
+        value = self._done[node.args[0]]
+        if not self._has_shape_of_pass(node.args[1]) or value.dropped or value.total or value.dims is not None:
+            raise Unsupported(node.op)
+        return value
+
+    def _has_shape_of_pass(self, tensor: Expr) -> bool:
+        return self.one_shape and not extent(tensor).exact and not extent(tensor).dims
 
     def _reduction(self, node: Expr) -> Value:
         """A sum over everything, over what a tensor broadcasts in, or along a row."""
@@ -322,6 +337,7 @@ _RULES: dict[str, Callable[[Elements, Expr], Value]] = {
     "drop": Elements._drop,
     "squeeze": Elements._drop,
     "sum_to": Elements._sum_to,
+    "conform": Elements._conform,
     "count": Elements._count,
     **dict.fromkeys(REDUCED, Elements._reduction),
     **dict.fromkeys(NORMALISED, Elements._normalised),

@@ -55,8 +55,16 @@ T = TypeVar("T")
 
 
 def kernels(layout: Layout, variant: Variant, suffix: str, can_spell: CanSpell) -> Kernels:
-    """The passes of a variant, with `suffix` in their names, as far as a language can spell them."""
-    return _Passes(layout, variant.for_passes, suffix, can_spell).kernels()
+    """The passes of a variant, with `suffix` in their names, as far as a language can spell them.
+
+    Where sums over everything ask for the shapes of tensors that declare none, passes are over tensors of one shape.
+    """
+    passes = _Passes(layout, variant.for_passes, suffix, can_spell)
+    found = passes.kernels()
+    if found.backward is None and passes.loose:
+        others = replace(passes, one_shape=True).kernels()
+        return found if others.backward is None else others
+    return found
 
 
 @dataclass(frozen=True)
@@ -67,6 +75,7 @@ class _Passes:
     variant: Variant
     suffix: str
     can_spell: CanSpell
+    one_shape: bool = False
 
     def kernels(self) -> Kernels:
         missing: list[tuple[str, str]] = []
@@ -93,7 +102,7 @@ class _Passes:
         variant, layout, parts = self.variant, self.layout, self.parts
         pieces = [piece for output in variant.outputs for piece in self.pieces(output)]
         formulas = [piece.formula for piece in pieces]
-        elements = Elements({}, parts.rank, shape=pass_shape(formulas))
+        elements = Elements({}, parts.rank, shape=pass_shape(formulas), one_shape=self.one_shape)
         tensors = [layout.symbol(t.name) for t in layout.spec.tensors]
         results, values, shapes = list[Result](), list[Value](), []
         for piece in pieces:
@@ -190,7 +199,14 @@ class _Passes:
         shape = pass_shape([piece for f in self.variant.formulas.values() for piece in self.parts(f)])
         known = {v: s for v, s in self.saved().items() if v is not s}
         primals = {tangent(t.name): self.layout.symbol(t.name) for t in self.layout.spec.tensors}
-        return Elements(known, self.parts.rank, of_rows, shape, primals)
+        return Elements(known, self.parts.rank, of_rows, shape, primals, one_shape=self.one_shape)
+
+    @cached_property
+    def loose(self) -> tuple[int, ...]:
+        """The places of the tensors of which no dimension is declared; none where some of another one is."""
+        known = [extent(self.layout.symbol(t.name)) for t in self.layout.spec.tensors]
+        found = tuple(k for k, own in enumerate(known) if not own.exact)
+        return () if any(own.dims for own in known) else found
 
     def differentiated(self, results: Sequence[Result]) -> list[Result]:
         """Those of the outputs that have derivatives."""
@@ -316,8 +332,8 @@ class _Passes:
         if not results or not operands:
             raise Unsupported("no gradient")
         found = self.kernel(name, elements, operands, results, forward.shape, wide)
-        if any(is_total(s) for r in results for s in r.value.symbols) and (found.wide or not found.by_row):
-            raise Unsupported("a total that no row is given")
+        if found.wide and any(is_total(s) for r in results for s in r.value.symbols):
+            raise Unsupported("a total in float64")
         return found
 
     def rational(self, values: Sequence[Expr], wide: bool) -> list[Expr]:
@@ -373,14 +389,15 @@ class _Passes:
         if any(length(View(elements.views[o.leaf].tensor, o.dims)) != 1 for o in whole):
             raise Unsupported("a tensor of integers")
         placed = any(n.op in PICKS or n is PLACE for n in order)
-        by_row = placed or bool(whole) or any(n.op in ROW_OPS for n in order) or any(r.row for r in results)
+        by_row = placed or bool(whole) or any(r.row for r in results)
+        by_row = by_row or any(n.op in ROW_OPS or is_total(n) for n in order)  # a total is given to each row
         if by_row and any(r.reduced for r in results):
             raise Unsupported("a reduction of a reduction")
         require_rows(elements.lengths, views, lowered)
         read_by_element = tuple(o for o in operands if o not in whole)
         spans = rows.spans(order, read_by_element, views)
         own = Kernel(name, read_by_element, numbers, tuple(results), views, wide, by_row, spans=spans)
-        return replace(own, whole=whole, placed=placed)
+        return replace(own, whole=whole, placed=placed, alike=self.loose if self.one_shape else ())
 
 
 def _rank(variant: Variant) -> int | None:

@@ -77,7 +77,7 @@ class Kernel:
     the type of its arithmetic; `known` those that backward reads in place of computing them again. `whole` are the
     operands of whole numbers, of which each row has one; `placed`: places in a row are read, which have to be in it. Of
     the operands at each of `spans` one has to have as many elements in a row as the pass: what is reduced there has no
-    other.
+    other. The tensors of forward at `alike` have to have the shape of the pass.
     """
 
     name: str
@@ -95,6 +95,7 @@ class Kernel:
     outputs: tuple[Result, ...] = ()
     given: tuple[Expr, ...] = ()
     spans: tuple[tuple[int, ...], ...] = ()
+    alike: tuple[int, ...] = ()
 
     @property
     def returned(self) -> tuple[Result, ...]:

@@ -10,11 +10,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from symgrad.ir import expr as ex
 from symgrad.ir.expr import Expr, symbol
 from symgrad.ir.traversal import topological
 from symgrad.ops.tensors.extent import Dim, extent
 from symgrad.targets.fused.model import Kernel, Result
-from symgrad.targets.fused.terms import ELEMENTS, TOTAL, Unsupported, Value, View, is_total
+from symgrad.targets.fused.terms import ELEMENTS, TOTAL, Unsupported, Value, View, is_count, is_total
 
 if TYPE_CHECKING:
     from symgrad.targets.fused.elements import Elements
@@ -32,6 +33,10 @@ __all__ = [
 
 FINISHED = "finished"  # the kind of an output that follows from sums
 FOLLOWS = "what follows a reduction to a number"
+# What may follow from sums, beside powers.
+_FINISHING = frozenset(
+    {"num", "const", "add", "mul", "exp", "expm1", "log", "log1p", "where", "lt", "le", "gt", "ge", "max", "min"}
+)
 
 
 def pass_shape(formulas: Sequence[Expr]) -> tuple[Dim, ...] | None:
@@ -47,20 +52,28 @@ def pass_shape(formulas: Sequence[Expr]) -> tuple[Dim, ...] | None:
 def named_total(elements: Elements, value: Value) -> Value:
     """A sum over everything as the number that it is.
 
-    What is summed has an element for each of the pass, or for each of its rows.
+    What is summed has an element for each of the pass, or for each of its rows. Where no shape is declared, it has
+    so in a pass over tensors of one shape.
     """
-    over = value.over
-    if elements.shape is None or over is None or not over.exact:
+    over, shape = value.over, elements.shape
+    if over is None:
         raise Unsupported(FOLLOWS)
-    if over.dims == elements.shape[:-1] and not value.dropped:
+    if elements.one_shape:
+        if over.exact or value.dropped:
+            raise Unsupported(FOLLOWS)
+    elif shape is None or not over.exact:
+        raise Unsupported(FOLLOWS)
+    elif over.dims == shape[:-1] and not value.dropped:
         value = replace(value, expr=elements.lifted(value.expr, (-1,)), dropped=True)
-    elif over.dims != (elements.shape[:-1] if value.dropped else elements.shape):
+    elif over.dims != (shape[:-1] if value.dropped else shape):
         raise Unsupported("totals of different shapes")
-    expr = value.expr if value.total == "sum" else value.expr / ELEMENTS
+    factors = value.expr.args if value.expr.op == "mul" else (value.expr,)
+    outside = [f for f in factors if f.number is not None]  # one sum serves all multiples of it
+    expr = ex.mul(*(f for f in factors if f not in outside), *([] if value.total == "sum" else [1 / ELEMENTS]))
     leaf = symbol(f"{TOTAL}{'of rows ' if value.dropped else ''}{expr.digest.hex()[:16]}", "tensor", ())
     elements.totals[leaf] = replace(value, expr=expr, total="sum")
     elements.views[leaf] = View(leaf)
-    return Value(leaf)
+    return Value(ex.mul(leaf, *outside))
 
 
 def finished(values: Sequence[tuple[Result, Value]], elements: Elements) -> tuple[list[Result], tuple[Expr, ...]]:
@@ -90,11 +103,12 @@ def is_finished(value: Expr) -> bool:
 
 
 def _is_plain(node: Expr) -> bool:
-    """Whether a node is arithmetic that Python's operators do on numbers and on tensors alike."""
+    """Whether a node is a hyperparameter, or what is a call or an operator in torch."""
+    if node.op == "sym" and not node.tensors:
+        return node["kind"] in ("float", "int") and not is_count(node)
     if node.op == "pow":
-        exponent = node.args[1].number
-        return exponent is not None and exponent.denominator == 1
-    return is_total(node) or node.op in ("add", "mul", "num")
+        return node.args[1].is_static
+    return is_total(node) or node.op in _FINISHING
 
 
 def with_finish(kernel: Kernel, finish: tuple[Expr, ...], outputs: Sequence[Result]) -> Kernel:
@@ -105,7 +119,9 @@ def with_finish(kernel: Kernel, finish: tuple[Expr, ...], outputs: Sequence[Resu
         raise Unsupported("a total in float64")
     named = zip(outputs, finish, strict=True)
     own = tuple(replace(r, total=FINISHED) if is_finished(form) else r for r, form in named)
-    return replace(kernel, finish=finish, outputs=own)
+    read = frozenset().union(*(form.symbols for form in finish)) - set(kernel.numbers)
+    more = sorted((s for s in read if not s.tensors), key=lambda s: s.name)
+    return replace(kernel, finish=finish, outputs=own, numbers=(*more, *kernel.numbers))
 
 
 def require_known(values: Sequence[Expr], totals: Sequence[Expr]) -> None:

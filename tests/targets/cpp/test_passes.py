@@ -25,6 +25,7 @@ from fused_specs import (
     MEAN,
     NORM,
     OPTIONAL,
+    OVERLAP,
     PARTS,
     ROWS,
     SCALE,
@@ -46,7 +47,7 @@ pytestmark = needs_compiler
 
 TEXTS = (
     *(GATE, CHANNEL, LOSS, NORM, LAYER, ROWS, GAMMA, TWO, SHIFTED, MEAN, KEPT, LAST, SCORED, SCALE, HEADS, MASKED),
-    *(SOFT, ENTROPY, PARTS, DISTANCE, LENGTHS, OPTIONAL, CONFIDENT, WAVES, SPREAD),
+    *(SOFT, ENTROPY, PARTS, DISTANCE, LENGTHS, OPTIONAL, CONFIDENT, WAVES, SPREAD, OVERLAP),
 )
 
 
@@ -113,6 +114,10 @@ CASES = [
     ("soft", [(3, 1037), (3, 1)]),
     ("distance", [(5, 7), (5, 7)]),
     ("distance", [(70, 1037), (70, 1037)]),
+    ("overlap", [(5,), (5,)]),
+    ("overlap", [(3, 1), (3, 1)]),
+    ("overlap", [(2, 3, 40, 5), (2, 3, 40, 5)]),
+    ("overlap", [(90000,), (90000,)]),
 ]
 
 
@@ -418,3 +423,12 @@ def test_broadcast_cotangents(modules):
     modules["gate"].gate(x, torch.tensor(0.5)).sum().backward()
     modules["gate"]._kernels.on = True
     torch.testing.assert_close(fused, x.grad)
+
+
+@pytest.mark.parametrize("shapes", [((4, 5), (5,)), ((4, 5), ()), ((4, 1), (4, 5)), ((1, 5), (5,))], ids=str)
+def test_sums_over_everything_of_tensors_that_broadcast_are_left_to_eager_operations(modules, shapes):
+    module = modules["overlap"]
+    module._kernels.forget()
+    tensors = [(0.5 + torch.rand(s)) * scale for s, scale in zip(shapes, (0.01, 1), strict=True)]
+    agree(*both(module, tensors))
+    assert not any(module._kernels.walks.values())

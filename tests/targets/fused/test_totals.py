@@ -66,10 +66,37 @@ def test_forward_sums_what_backward_is_given():
     assert len(found.forward.finish) == 1
 
 
-def test_what_follows_from_totals_is_arithmetic():
-    assert passes("sum(softmax(x, dim=-1) * w) / (1 + sum(w)**2)").forward is not None
-    refused = passes("exp(sum(softmax(x, dim=-1) * w) / sum(w))")
+@pytest.mark.parametrize(
+    "formula",
+    ["sum(softmax(x, dim=-1) * w) / (1 + sum(w)**2)", "log(sum(x * w)) / sqrt(sum(w))", "exp(mean(x)) + sum(x)"],
+)
+def test_arithmetic_exponentials_and_logarithms_follow_from_totals(formula):
+    found = passes(formula)
+    assert found.forward is not None and found.backward is not None
+
+
+def test_nothing_else_follows_from_totals():
+    refused = passes("sin(sum(softmax(x, dim=-1) * w) / sum(w))")
     assert refused.forward is None and "what follows a reduction" in dict(refused.missing)["forward"]
+
+
+def test_hyperparameters_that_are_read_after_a_pass_are_among_its_numbers():
+    found = passes(
+        "op: f\ntensors: {x: {shape: [N]}}\nhyperparameters: {s: 1.0}\noutputs: {y: 'sum(x**2) / (sum(x) + s)'}"
+    )
+    assert [n.name for n in found.forward.numbers] == ["s"]
+
+
+def test_one_sum_serves_all_its_multiples():
+    elements, _ = lowered((2 * total(X)) / (1 + 3 * total(5 * X)))
+    assert [v.expr for v in elements.totals.values()] == [X]
+
+
+def test_passes_over_tensors_of_undeclared_shape_are_over_tensors_of_one_shape_where_sums_ask_for_it():
+    found = passes("sum(x * w) / (1 + sum(x**2) + sum(w**2))", "x: , w: ")
+    assert found.forward.alike == found.backward.alike == (0, 1)
+    assert passes("x * w", "x: , w: ").forward.alike == ()
+    assert passes("sum(x * w) / (1 + sum(x**2))", "x: {shape: [..., D]}, w: {shape: [D]}").forward is None
 
 
 def test_second_derivatives_are_given_no_total():

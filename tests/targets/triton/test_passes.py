@@ -27,6 +27,7 @@ from fused_specs import (
     LOSS,
     MEAN,
     NORM,
+    OVERLAP,
     ROWS,
     SCORED,
     SHIFTED,
@@ -79,6 +80,7 @@ TEXTS = (
     MEAN,
     KEPT,
     LAST,
+    OVERLAP,
 )
 
 
@@ -135,6 +137,7 @@ CASES = [
     ("mean_of", [(2, 70, 1)]),
     ("mean_of", [(1, 7, 100)]),
     ("last", [(2, 1, 100)]),
+    ("overlap", [(3, 100), (3, 100)]),
 ]
 
 

@@ -69,7 +69,9 @@ class Pass(NamedTuple):
     number of parts, and True for pairs. ``numbers`` are the places of the hyperparameters that it reads among the
     arguments of forward, ``places`` those that its results belong to, ``shape`` the operands whose shapes broadcast to
     that of the pass. One that is ``placed`` reads places in rows, and tells whether some is none; the last ``whole`` of
-    the operands are whole numbers, one for each row. ``finish`` makes the outputs of what it has computed.
+    the operands are whole numbers, one for each row. The tensors of forward at ``alike`` have the shape of the pass,
+    or else it declines. ``finish`` makes the outputs of
+    those hyperparameters and what it has computed.
     """
 
     name: str
@@ -83,6 +85,7 @@ class Pass(NamedTuple):
     whole: int = 0
     finish: Any = None
     spans: tuple[Any, ...] = ()
+    alike: tuple[int, ...] = ()
     numbers: tuple[int, ...] = ()
     places: tuple[int, ...] = ()
     shape: tuple[Any, ...] = ()
@@ -765,18 +768,18 @@ class _Run:
                 addresses = [addresses[place] + offset for place, offset in order]
             if function(packed(address, _threads(), wanted, *addresses, *numbers, *counts)):
                 return None  # a place out of range, for which eager operations have an error
-            return results if is_finished else self._finished(results)
+            return results if is_finished else self._finished(results, numbers)
 
         return run  # what is known of a call may have nothing else of this object, whose geometry the pass reads
 
-    def _finished(self, made: list[Any]) -> list[Any]:
+    def _finished(self, made: list[Any], numbers: Any) -> list[Any]:
         """Return the results of what the pass has made."""
         own = iter(made)
         results: list[Any] = [None if size is None else next(own) for size, *_ in self.walk.results]
         for k, (dim, _, *pairs) in self.walk.joined.items():
             parts = results[k].unbind(0)
             results[k] = torch.stack(parts, -1).flatten(-2) if pairs else torch.cat(parts, dim)
-        return results if self.finish is None else list(self.finish(self.walk.dtype, *results))
+        return results if self.finish is None else list(self.finish(self.walk.dtype, *numbers, *results))
 
 
 class _Launch:
@@ -804,7 +807,7 @@ class _Launch:
         except self.library.refused as error:
             self.library.give_up(error)
             return None
-        return results if self.finish is None else list(self.finish(walk.dtype, *results))
+        return results if self.finish is None else list(self.finish(walk.dtype, *numbers, *results))
 
 
 class _Walk:
@@ -867,6 +870,8 @@ def _walk(entry: Any, tensors: Any, inputs: Any, wanted: int, dtype: torch.dtype
         return False
     if 0 in shape or len(shape) > 16 or (entry.rows and not shape) or (entry.placed and shape[-1] > _EXACT):
         return False
+    if any(inputs[k] != shape for k in entry.alike):
+        return False  # a sum of fewer elements than there are
     if not all(any(views[k].shape[-1:] == shape[-1:] for k in span) for span in entry.spans):
         return False  # a reduction of fewer elements than a row has
     divided = [(view, part[0]) for view, (*_, part) in zip(views, entry.operands, strict=True) if part is not None]
