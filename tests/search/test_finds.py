@@ -95,6 +95,9 @@ FINDS = {
         tensors=TENSORS,
         options="save: memory",
     ),
+    "a view that torch makes of what it has computed": Drawn(
+        110109, "wide", "r * s", tensors=TENSORS, others={"y1": "max_pool1d(g, 2)"}
+    ),
 }
 _DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
 

@@ -183,5 +183,6 @@ ROW = TensorOp(
     cost=100.0,
     recompute=False,
     saves="o",
+    inner_view=True,
     definition=einsum,
 )

@@ -92,6 +92,7 @@ class TensorOp:
         exact: whether it rounds nothing, as what only moves elements; what costs nothing does not either.
         rounds_inside: whether torch rounds intermediate values in half precision, on some device.
         view: whether its result may share the memory of its first operand.
+        inner_view: whether torch makes its result as a view of what it has computed.
         called: what specs call, where they have no name for it itself.
         definition: what a call means, where that is not simply the node; raises ValueError for wrong arguments.
         opened: `node -> expression`, the operation by others: what targets and proofs that have no word for it take.
@@ -129,6 +130,7 @@ class TensorOp:
     exact: bool = False
     rounds_inside: bool = False
     view: bool = False
+    inner_view: bool = False
     called: tuple[str, ...] = ()
     definition: Callable[..., Expr] | None = None
     opened: Callable[[Expr], Expr] | None = None

@@ -150,6 +150,7 @@ def _average(dims: int) -> tuple[TensorOp, TensorOp]:
             torch=f"F.{name}({{0}}, {{attributes}})",
             vjp=lambda node, g: (make(f"{name}_back", g, node.args[0], **dict(node.attrs)),),
             extent=partial(_pooled, dims),
+            inner_view=dims == 1,
             **common,
         ),
         TensorOp(
@@ -195,7 +196,17 @@ def _largest(dims: int) -> tuple[TensorOp, TensorOp, TensorOp]:
             attributes=common["attributes"],
             definition=lambda x, **attributes: make(f"{name}_values", x, **attributes),
         ),
-        TensorOp(f"{name}_values", torch=f"{call}[0]", vjp=vjp, jvp=jvp, saves="i", whole=True, exact=True, **common),
+        TensorOp(
+            f"{name}_values",
+            torch=f"{call}[0]",
+            vjp=vjp,
+            jvp=jvp,
+            saves="i",
+            whole=True,
+            exact=True,
+            inner_view=dims == 1,
+            **common,
+        ),
         TensorOp(f"{name}_indices", torch=f"{call}[1]", differentiable=False, **common),
     )
 

@@ -167,9 +167,11 @@ class _Facts:
             yield "bad_shapes", constant(bad)
         if self._takes_numbers() and (numbers := self._numbers()):
             yield "numbers", constant(numbers)
-        ones = [_ones(t.shape) for t in spec.tensors]
+        ones = tuple(_ones(t.shape) for t in spec.tensors)
+        if not samples.accepted(self.layout)(ones):  # another output may not be of such sizes
+            ones = tuple(own if own is not None else usual for own, usual in zip(first, ones, strict=True))
         if any(own != (16,) for own in ones) and (self.pointwise or self.figures):
-            yield "ones_shapes", constant(ones)
+            yield "ones_shapes", constant(list(ones))
 
     def _results(self) -> Iterator[tuple[str, Code]]:
         spec, layout = self.spec, self.layout

@@ -35,7 +35,7 @@ SWISH = SPECS / "swish.yaml"
 # errors of two functions that are alike by luck, bounds for which torch has no gradient, names that tests and classes
 # use, places as an output beside a gradient that is given, a gradient that is stopped, a quotient by what is zero for
 # one element, borders and groups of named sizes, linear algebra that torch has not in half precision,
-# a part of a product that is kept.
+# a part of a product that is kept, windows that one element does not fill beside an output that is pointwise.
 UNUSUAL = (
     "{op: capped, tensors: {x: }, hyperparameters: {c: {default: 0.5}}, outputs: {y: 'max(min(x, c), -1)'}}",
     "{op: unread, tensors: {x: , w: , b: }, hyperparameters: {flag: true},"
@@ -111,6 +111,7 @@ UNUSUAL = (
     " outputs: {y: 'logdet(s) + b @ inverse(s) @ b'}}",
     "{op: by_channel, tensors: {x: {shape: [B, C, L]}, w: {shape: [C, M, 2]}},"
     " outputs: {y: 'conv_transpose1d(x, w, groups=C)'}}",
+    "{op: pooled, tensors: {x: {shape: [N, C, L]}}, outputs: {y: 'max_pool1d(x, 2)', z: x * 2}}",
 )
 
 

@@ -152,7 +152,7 @@ class Forward(Common):
                 value = code("{0}.to({1})", value, printed(promoted(formula), names))
             if spread or form.is_static or any(map(self._is_shared, _ways(form))):
                 value = code("{0}.clone()", value)
-            elif viewed(form) is not form:
+            elif viewed(form) is not form or ((row := TENSOR_OPS.get(form.op)) is not None and row.inner_view):
                 finish = [*finish, "rt.own({0})"]
         for template in finish:
             value = code(template, value)
