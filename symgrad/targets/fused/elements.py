@@ -238,6 +238,8 @@ class Elements:
 
     def _sum_to(self, node: Expr) -> Value:
         value = self._done[node.args[0]]
+        if self._is_alike(*node.args) and value.dims is None and not value.total:
+            return value
         if value.dropped and node.args[1].is_differential:
             return value  # it has the shape of an output, which a cotangent has too
         if value.dropped:
@@ -246,19 +248,23 @@ class Elements:
             return Value(value.expr.args[0], dims=(-1,))
         if value.like not in (None, node.args[1]):
             raise Unsupported("sums over different dimensions")
-        if self._has_shape_of_pass(node.args[1]) and value.dims is None and not value.total:
-            return value
         return value if value.dims is not None else Value(value.expr, dims=(), like=node.args[1])
 
     def _conform(self, node: Expr) -> Value:
         """What has the shape of a tensor already, if all tensors have one."""
         value = self._done[node.args[0]]
-        if not self._has_shape_of_pass(node.args[1]) or value.dropped or value.total or value.dims is not None:
+        if not self._is_alike(*node.args) or value.total or value.dims is not None:
             raise Unsupported(node.op)
         return value
 
-    def _has_shape_of_pass(self, tensor: Expr) -> bool:
-        return self.one_shape and not extent(tensor).exact and not extent(tensor).dims
+    def _is_alike(self, value: Expr, like: Expr) -> bool:
+        """Whether a value has the shape of a tensor because all of undeclared dimensions have them alike."""
+        if not self.one_shape:
+            return False
+        own, other = extent(value), extent(like)
+        if own.exact or other.exact or own.dims != other.dims:
+            return False
+        return own.lead == other.lead or all(isinstance(t, Expr) and t.op == "sym" for t in own.lead | other.lead)
 
     def _reduction(self, node: Expr) -> Value:
         """A sum over everything, over what a tensor broadcasts in, or along a row."""

@@ -203,10 +203,10 @@ class _Passes:
 
     @cached_property
     def loose(self) -> tuple[int, ...]:
-        """The places of the tensors of which no dimension is declared; none where some of another one is."""
+        """The places of the tensors whose first dimensions are not declared; none where their last ones differ."""
         known = [extent(self.layout.symbol(t.name)) for t in self.layout.spec.tensors]
         found = tuple(k for k, own in enumerate(known) if not own.exact)
-        return () if any(own.dims for own in known) else found
+        return found if len({known[k].dims for k in found}) == 1 else ()
 
     def differentiated(self, results: Sequence[Result]) -> list[Result]:
         """Those of the outputs that have derivatives."""

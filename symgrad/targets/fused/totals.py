@@ -59,7 +59,7 @@ def named_total(elements: Elements, value: Value) -> Value:
     if over is None:
         raise Unsupported(FOLLOWS)
     if elements.one_shape:
-        if over.exact or value.dropped:
+        if over.exact or over.dims or value.dropped:
             raise Unsupported(FOLLOWS)
     elif shape is None or not over.exact:
         raise Unsupported(FOLLOWS)

@@ -78,7 +78,7 @@ def test_nobody_gets_passes_that_are_no_faster_unasked(formula, why):
 
 
 def test_nobody_gets_a_forward_without_a_backward_unasked():
-    spec = load_spec(Path(__file__).parents[3] / "specs" / "cosine_similarity.yaml")
+    spec = load_spec(Path(__file__).parents[3] / "specs" / "exponential_kernel.yaml")
     found = fused(Layout(compile_operation(parse_formulas(spec))), (CPP,))
     assert not found.files
     assert found.missing[0].startswith("no kernel for forward and backward: backward has none: ")

@@ -99,6 +99,13 @@ def test_passes_over_tensors_of_undeclared_shape_are_over_tensors_of_one_shape_w
     assert passes("sum(x * w) / (1 + sum(x**2))", "x: {shape: [..., D]}, w: {shape: [D]}").forward is None
 
 
+def test_gradients_through_reductions_of_rows_are_of_tensors_of_one_shape_where_leading_dimensions_may_broadcast():
+    shapes = "x: {shape: [..., D]}, w: {shape: [..., D]}"
+    assert passes("sum(x * w, dim=-1) / norm(x, dim=-1)", shapes).backward.alike == (0, 1)
+    alone = passes("x / norm(x, dim=-1, keepdim=True)", "x: {shape: [..., D]}")
+    assert alone.backward is not None and alone.backward.alike == ()
+
+
 def test_second_derivatives_are_given_no_total():
     found = passes("cross_entropy(x, i)", "x: {shape: [N, C]}, i: {shape: [N], dtype: int}")
     assert found.backward is not None and "no pass before it sums" in dict(found.missing)["second derivatives"]
