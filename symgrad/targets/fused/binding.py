@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 
@@ -11,7 +11,7 @@ from symgrad.accuracy.machine import machine
 from symgrad.accuracy.widening import DOUBLE, without_float64
 from symgrad.compiler.operation import Variant
 from symgrad.compiler.second import NOT_ASKED
-from symgrad.ir.expr import symbol
+from symgrad.ir.expr import Expr, symbol
 from symgrad.ir.traversal import topological
 from symgrad.lower.code import constant, source
 from symgrad.lower.conditionals import branches
@@ -34,8 +34,8 @@ class Fused:
     """The fused passes of a module: the texts of their files by name, and what the module says of them.
 
     `definitions` are its lines that bind the files, `choose` the program of the function that tells which passes serve
-    a call, empty where there is no choice; `note` is for its docstring. `kept` is the most numbers that forward keeps
-    for each row beside what the plan saves; `shared` are files that those of a folder share. `kernels` are the passes.
+    a call, empty where there is no choice; `note` is for its docstring. `kept` is the most tensors that forward keeps
+    beside what the plan saves; `shared` are files that those of a folder share. `kernels` are the passes.
     """
 
     files: dict[str, str]
@@ -148,8 +148,8 @@ class _Binding:
 
     @property
     def kept(self) -> int:
-        """The most numbers that a pass keeps for each row."""
-        return max((len(k.keeps) for k in self.found), default=0)
+        """The most tensors that a pass keeps: of numbers for each row, and of sums over everything."""
+        return max((len(k.keeps) + len(k.given) for k in self.found), default=0)
 
     def library(self, runners: Sequence[tuple[str, str, str]]) -> str:
         """The definition of what compiles and calls the passes."""
@@ -254,8 +254,10 @@ class _Binding:
                 missing.setdefault(method, []).append(why)
         whole = [m if n == len(self.by_variant) else f"{m} in part" for m, n in served.items() if n]
         text = f"Fused: {_listed(whole)}, from {_listed(files)}"
+        counts = {what: max((len(own(k)) for k in self.found), default=0) for what, own in _KEPT.items()}
         if self.kept:
-            text += f"; they keep {self.kept} number{'s' * (self.kept > 1)} for each row besides"
+            kept = [what.format(n, "s" * (n > 1)) for what, n in counts.items() if n]
+            text += f"; they keep {_listed(kept)} besides"
         reasons: dict[str, list[str]] = {}
         for method, why_not in missing.items():
             reasons.setdefault(", ".join(dict.fromkeys(why_not)), []).append(method)
@@ -267,6 +269,10 @@ class _Binding:
         return "; ".join([text, *rest]) + "."
 
 
+_KEPT: dict[str, Callable[[Kernel], tuple[Expr, ...]]] = {
+    "{0} number{1} for each row": lambda kernel: kernel.keeps,
+    "{0} sum{1} over everything": lambda kernel: kernel.given,
+}
 _LEAST = 2**16  # elements from which passes serve by themselves
 _SERVED = ("forward", "backward", "forward mode", "second derivatives")
 

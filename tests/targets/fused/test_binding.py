@@ -89,3 +89,9 @@ def test_nobody_gets_a_forward_without_a_backward_unasked():
 def test_a_pass_with_angles_in_float64_is_weighed_like_others(formula):
     found = compile_spec(parse_spec(f"\nop: turned\ntensors: {{x: , w: }}\noutputs: {{y: '{formula}'}}\n"))
     assert "turned.cpp" in found.files
+
+
+def test_sums_that_forward_keeps_for_backward_are_told_and_counted():
+    text = "op: f\ntensors: {x: , w: {grad: false}}\noutputs: {y: 'sum(x * w) / (1 + sum(x**2) + sum(w**2))'}\n"
+    found = fused(Layout(compile_operation(parse_formulas(parse_spec(text)))), (CPP,))
+    assert found.kept == 3 and "they keep 3 sums over everything besides" in found.note
