@@ -213,6 +213,8 @@ class _Binding:
             parts.append(f"counts={tuple_of(counts)}")
         if kernel.by_row:
             parts.append("rows=True")
+        if kernel.any_rows:
+            parts.append("any_rows=True")
         if kernel.finish:
             parts.append(f"finish={self._finish(kernel)}")
         if kernel.placed:

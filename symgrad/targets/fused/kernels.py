@@ -389,15 +389,16 @@ class _Passes:
         if any(length(View(elements.views[o.leaf].tensor, o.dims)) != 1 for o in whole):
             raise Unsupported("a tensor of integers")
         placed = any(n.op in PICKS or n is PLACE for n in order)
-        by_row = placed or bool(whole) or any(r.row for r in results)
-        by_row = by_row or any(n.op in ROW_OPS or is_total(n) for n in order)  # a total is given to each row
+        own_rows = placed or bool(whole) or any(n.op in ROW_OPS for n in order) or any(r.row for r in results)
+        by_row = own_rows or any(map(is_total, order))
         if by_row and any(r.reduced for r in results):
             raise Unsupported("a reduction of a reduction")
         require_rows(elements.lengths, views, lowered)
         read_by_element = tuple(o for o in operands if o not in whole)
         spans = rows.spans(order, read_by_element, views)
         own = Kernel(name, read_by_element, numbers, tuple(results), views, wide, by_row, spans=spans)
-        return replace(own, whole=whole, placed=placed, alike=self.loose if self.one_shape else ())
+        alike = self.loose if self.one_shape else ()
+        return replace(own, whole=whole, placed=placed, alike=alike, any_rows=by_row and not own_rows)
 
 
 def _rank(variant: Variant) -> int | None:

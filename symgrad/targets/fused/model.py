@@ -72,7 +72,8 @@ class Kernel:
 
     `shape` are the views that broadcast to its shape; `numbers` the hyperparameters it reads.
 
-    `wide`: it computes in float64 whatever the tensors hold. `by_row`: it has reductions along the last dimension.
+    `wide`: it computes in float64 whatever the tensors hold. `by_row`: it has reductions along the last dimension,
+    or sums over everything are given to each row; `any_rows`: only these, so that rows may be of any length.
     `keeps` are those of them, and of backward's, that forward stores beside its results, as one number for each row in
     the type of its arithmetic; `known` those that backward reads in place of computing them again. `whole` are the
     operands of whole numbers, of which each row has one; `placed`: places in a row are read, which have to be in it. Of
@@ -96,6 +97,7 @@ class Kernel:
     given: tuple[Expr, ...] = ()
     spans: tuple[tuple[int, ...], ...] = ()
     alike: tuple[int, ...] = ()
+    any_rows: bool = False
 
     @property
     def returned(self) -> tuple[Result, ...]:

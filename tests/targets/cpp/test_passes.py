@@ -118,6 +118,9 @@ CASES = [
     ("overlap", [(3, 1), (3, 1)]),
     ("overlap", [(2, 3, 40, 5), (2, 3, 40, 5)]),
     ("overlap", [(90000,), (90000,)]),
+    ("overlap", [(8192,), (8192,)]),
+    ("overlap", [(128, 1), (128, 1)]),
+    ("overlap", [(4, 8, 16, 32), (4, 8, 16, 32)]),
 ]
 
 
@@ -432,3 +435,15 @@ def test_sums_over_everything_of_tensors_that_broadcast_are_left_to_eager_operat
     tensors = [(0.5 + torch.rand(s)) * scale for s, scale in zip(shapes, (0.01, 1), strict=True)]
     agree(*both(module, tensors))
     assert not any(module._kernels.walks.values())
+
+
+@pytest.mark.parametrize("shape", [(64, 64), (128, 1), (1, 128), (6, 5)], ids=str)
+def test_rows_of_any_length_are_read_in_any_strides(modules, shape):
+    """Nothing but sums over everything is given to these rows, so dimensions are cut and joined as they lie."""
+    module = modules["overlap"]
+    x, t = (torch.rand(shape) for _ in range(2))
+    apart = torch.stack([x, x], -1)[..., 0]
+    for first in (x, x.mT.contiguous().mT, apart, x[:, :1].expand(shape)):
+        module._kernels.forget()
+        agree(*both(module, [first, t]))
+        assert sum(map(bool, module._kernels.walks.values())) == 2

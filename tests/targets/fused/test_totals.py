@@ -99,6 +99,11 @@ def test_passes_over_tensors_of_undeclared_shape_are_over_tensors_of_one_shape_w
     assert passes("sum(x * w) / (1 + sum(x**2))", "x: {shape: [..., D]}, w: {shape: [D]}").forward is None
 
 
+def test_rows_that_are_given_nothing_but_sums_over_everything_may_have_any_length():
+    assert passes("sum(x * w) / (1 + sum(x**2))").backward.any_rows
+    assert not passes("sum(softmax(x, dim=-1) * w) / (1 + sum(x**2))").backward.any_rows
+
+
 def test_gradients_through_reductions_of_rows_are_of_tensors_of_one_shape_where_leading_dimensions_may_broadcast():
     shapes = "x: {shape: [..., D]}, w: {shape: [..., D]}"
     assert passes("sum(x * w, dim=-1) / norm(x, dim=-1)", shapes).backward.alike == (0, 1)

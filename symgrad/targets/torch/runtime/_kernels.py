@@ -70,7 +70,7 @@ class Pass(NamedTuple):
     arguments of forward, ``places`` those that its results belong to, ``shape`` the operands whose shapes broadcast to
     that of the pass. One that is ``placed`` reads places in rows, and tells whether some is none; the last ``whole`` of
     the operands are whole numbers, one for each row. The tensors of forward at ``alike`` have the shape of the pass,
-    or else it declines. ``finish`` makes the outputs of
+    or else it declines. ``rows``: it runs row by row; ``any_rows``: of any length. ``finish`` makes the outputs of
     those hyperparameters and what it has computed.
     """
 
@@ -86,6 +86,7 @@ class Pass(NamedTuple):
     finish: Any = None
     spans: tuple[Any, ...] = ()
     alike: tuple[int, ...] = ()
+    any_rows: bool = False
     numbers: tuple[int, ...] = ()
     places: tuple[int, ...] = ()
     shape: tuple[Any, ...] = ()
@@ -868,7 +869,8 @@ def _walk(entry: Any, tensors: Any, inputs: Any, wanted: int, dtype: torch.dtype
         views = [_unsqueezed(_part(metas[k], part), dims or ()) for k, dims, part in entry.operands]
     except RuntimeError:  # a mistake, or rows of several lengths, each of which is reduced
         return False
-    if 0 in shape or len(shape) > 16 or (entry.rows and not shape) or (entry.placed and shape[-1] > _EXACT):
+    rows = entry.rows and not entry.any_rows
+    if 0 in shape or len(shape) > 16 or (rows and not shape) or (entry.placed and shape[-1] > _EXACT):
         return False
     if any(inputs[k] != shape for k in entry.alike):
         return False  # a sum of fewer elements than there are
@@ -881,12 +883,12 @@ def _walk(entry: Any, tensors: Any, inputs: Any, wanted: int, dtype: torch.dtype
     # arithmetic, `lerp` alone does without torch's reference implementations, which take a second to import.
     whole = torch.empty((), device="meta").expand(shape)
     layout = functools.reduce(lambda a, b: torch.lerp(a, b, 0.5), [*views, whole]).stride()
-    if entry.rows:  # which lie in one piece
+    if rows:  # which lie in one piece
         layout = torch.empty(shape, device="meta").stride()
     last = len(shape) - 1
-    dims = [d for d in range(len(shape)) if shape[d] != 1 and not (entry.rows and d == last)]
+    dims = [d for d in range(len(shape)) if shape[d] != 1 and not (rows and d == last)]
     dims.sort(key=lambda d: -layout[d])
-    if entry.rows:
+    if rows:
         dims.append(last)
     walk = _Walk(dtype)
     inner = dims[-1] if dims else None
@@ -944,7 +946,9 @@ def _walk(entry: Any, tensors: Any, inputs: Any, wanted: int, dtype: torch.dtype
     walk.offsets = offsets if any(offsets) else []
     walk.joined = {k: parts for k, parts in walk.joined.items() if wanted >> k & 1}
     walk.subset = subset if subset in entry.subsets else entry.subsets[-1]
-    walk.sizes, walk.steps = _merged(shape, dims, steps, entry.rows)
+    walk.sizes, walk.steps = _merged(shape, dims, steps, rows)
+    if entry.any_rows:
+        _cut(walk.sizes, walk.steps)
     walk.counts = tuple(_count_of(name, shape) for name in entry.counts)
     return walk
 
@@ -1027,6 +1031,19 @@ def _merged(shape: Any, dims: list[int], steps: list[Any], rows: bool) -> tuple[
     if not sizes:
         return [1], [[1] for _ in steps]
     return sizes, merged
+
+
+def _cut(sizes: list[int], steps: list[list[int]]) -> None:
+    """Cut the innermost dimension into rows, which threads share."""
+    length = sizes[-1]
+    row = min(length & -length, _ROW)
+    if _SHORTEST <= row < length:
+        sizes[-1:] = [length // row, row]
+        for own in steps:
+            own[-1:] = [own[-1] * row, own[-1]]
+
+
+_ROW, _SHORTEST = 4096, 64  # elements of a row that has no length of its own
 
 
 def _count_of(name: str, shape: Any) -> int:
