@@ -96,9 +96,12 @@ def main(rank: int, rendezvous: str) -> None:
         if op in known:
             check_placements(op, placements, mesh)
     check_data_parallel()
+    dist.barrier()
     dist.destroy_process_group()
 
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
     main(int(sys.argv[1]), sys.argv[2])
+    sys.stdout.flush()
+    os._exit(0)  # where a process ends as usual, threads of gloo now and then end it with an error
