@@ -38,7 +38,7 @@ def reserved() -> frozenset[str]:
     return _KEYWORDS.union(*(_GLOBAL.findall(text) for text in texts))
 
 
-_GLOBAL = re.compile(r"\b(?:[A-Z]\w*|\w+(?=[(<]))")
+_GLOBAL = re.compile(r"\b(?:[A-Z]\w*|\w+(?=[(<])|(?<=BY_LANE\()\w+)")  # and functions that a macro defines
 _KEYWORDS = frozenset(
     {
         *("alignas", "alignof", "and", "and_eq", "asm", "bitand", "bitor", "break", "case", "catch", "class", "compl"),
