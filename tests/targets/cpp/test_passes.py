@@ -447,3 +447,11 @@ def test_rows_of_any_length_are_read_in_any_strides(modules, shape):
         module._kernels.forget()
         agree(*both(module, [first, t]))
         assert sum(map(bool, module._kernels.walks.values())) == 2
+
+
+def test_rows_of_any_length_are_cut_for_threads_to_share(modules):
+    module = modules["overlap"]
+    module._kernels.forget()
+    both(module, [torch.rand(8192, 1), torch.rand(8192, 1)])
+    sizes = {key[0]: run.walk.sizes for key, run in module._kernels.walks.items()}
+    assert sizes == {"forward": [8192], "backward": [2, 4096]}
