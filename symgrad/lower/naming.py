@@ -71,6 +71,7 @@ _WORDS: Mapping[str, str] = {
     "stack": "stacked",
     "pad": "padded",
     "slice_back": "padded",
+    "slice_added": "total",
     "reshape": "reshaped",
     "gather": "picked",
     "take_along": "picked",

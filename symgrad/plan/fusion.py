@@ -6,7 +6,7 @@ What is fused decides what a form costs, and so what is saved; a backend only sp
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from symgrad.ir import expr as ex
@@ -15,6 +15,7 @@ from symgrad.ir.expr import ONE, ZERO, Expr, make
 from symgrad.ir.pattern import match, wild
 from symgrad.ir.traversal import kept, substitute, topological
 from symgrad.ops.tensors import TENSOR_OPS, is_number
+from symgrad.ops.tensors.extent import extent
 
 a, b, c, g, k, y = wild("a"), wild("b"), wild("c"), wild("g"), wild("k"), wild("y")
 
@@ -83,9 +84,13 @@ def fuse(roots: Iterable[Expr], leaves: frozenset[Expr] = frozenset()) -> list[E
             fused[node] = node
             continue
         first = _first(node, dims, uses, leaves, fused)
+        placed = _slice_added(node, uses, leaves)
         if node in guards:
             mask, value, other = guards[node]
             fused[node] = make(GUARDED, fused[value], _fused_mask(mask, fused), other)
+        elif placed is not None:
+            onto, back = placed
+            fused[node] = make("slice_added", fused[onto], fused[back.args[0]], **dict(back.attrs))
         elif first is not None:
             fused[node] = make(
                 first[0], *(_fused_mask(x, fused) if x.is_boolean else fused.get(x, x) for x in first[1])
@@ -95,6 +100,35 @@ def fuse(roots: Iterable[Expr], leaves: frozenset[Expr] = frozenset()) -> list[E
         else:
             fused[node] = make(node.op, *(fused[x] for x in node.args), **dict(node.attrs))
     return [fused[r] for r in roots]
+
+
+_NEW = frozenset(
+    ["add", "sub", "mul", "div", "neg", "slice_back"]
+)  # element by element, or so; operations whose results have memory of their own
+
+
+def _slice_added(node: Expr, uses: Mapping[Expr, int], leaves: Container[Expr]) -> tuple[Expr, Expr] | None:
+    """Of a sum, a value to whose slice the other operand may be added in its memory, and that operand.
+
+    Nobody else reads the value; it is new, and has the whole shape.
+    """
+    if node.op != "add":
+        return None
+    left, right = node.args
+    for onto, back in ((left, right), (right, left)):
+        if back.op != "slice_back" or back["step"] != 1:
+            continue
+        like, new = back.args[1], onto.args[0] if onto.op == "sum_to" else onto
+        spans = onto.args[1] is like if onto.op == "sum_to" else _spans(onto, like, back["dim"])
+        if spans and new.op in _NEW and all(n not in leaves and uses[n] <= 1 for n in (back, onto, new)):
+            return onto, back
+    return None
+
+
+def _spans(value: Expr, like: Expr, dim: int) -> bool:
+    """Whether a value surely has every element of a shape; more of them before a `dim` that counts from the end."""
+    operands = (value, *value.args, *(a for operand in value.args if operand.op in _NEW for a in operand.args))
+    return extent(value) == extent(like) or (dim < 0 and any(extent(a) == extent(like) for a in operands))
 
 
 def _fused_mask(mask: Expr, fused: Mapping[Expr, Expr]) -> Expr:

@@ -235,3 +235,56 @@ def test_a_mask_hides_whichever_way_it_is_written(number: int) -> None:
     assert chosen(hidden) == [GUARDED, "masked"]
     assert GUARDED not in chosen(truth.where(outside, G * exponential, 0)), "where the number is what is shown"
     assert GUARDED not in chosen(hidden, G * exponential)
+
+
+# ------------------------------------------------------------------------------------- parts added to a slice
+def padded(part: Expr, *, start: int, dim: int = -1, step: int = 1) -> Expr:
+    return make("slice_back", part, X, dim=dim, start=start, stop=None, step=step)
+
+
+@pytest.mark.parametrize("no_grad", [False, True])
+@pytest.mark.parametrize("start", [2, -4, 0])
+def test_a_part_is_added_to_a_slice_of_what_nobody_else_reads(start: int, no_grad: bool) -> None:
+    part = make("slice", make("mul", G, Y), dim=-1, start=start, stop=None, step=1)
+    onto = make("mul", X, G)
+    roots = [make("add", padded(part, start=start), onto), make("add", onto, padded(part, start=start))]
+    fused = [one for root in roots for one in fuse([root])]
+    assert [f.op for f in fused] == ["slice_added"] * 2 and all(f.args[0] is onto for f in fused)
+    values = {s: t.detach() if no_grad else t for s, t in tensors().items() if s is not ALPHA}
+    with torch.set_grad_enabled(not no_grad):
+        plain, quick = evaluate(roots[:1], values), evaluate(fused[:1], values)
+    torch.testing.assert_close(quick, plain)
+    if not no_grad:
+        torch.testing.assert_close(
+            *(torch.autograd.grad(v[0].cos().sum(), [values[s] for s in (X, Y, G)]) for v in (quick, plain))
+        )
+
+
+def test_several_parts_are_added_to_the_zeros_of_the_first() -> None:
+    one, two, three = (make("slice", make("mul", G, s), dim=-1, start=0, stop=-2, step=1) for s in (X, Y, Z))
+    root = make("add", make("add", padded(one, start=2), padded(two, start=1)), padded(three, start=0))
+    assert [n.op for n in topological(*fuse([root])) if n.op.startswith("slice_")] == ["slice_back"] + [
+        "slice_added"
+    ] * 2
+
+
+@pytest.mark.parametrize(
+    ("onto", "others"),
+    [
+        (X, []),  # a leaf
+        (make("exp", X), []),  # autograd keeps it
+        (make("mul", X, G), [make("mul", X, G)]),  # somebody else reads it
+        (make("sum_to", make("mul", X, G), X), [make("sum_to", make("mul", X, G), X)]),
+        (make("sum_to", make("mul", X, G), X), [make("mul", X, G)]),
+        (make("mul", make("sum", X, dim=-1, keepdim=True), ex.num(2)), []),  # it has fewer elements
+        (make("mT", make("mul", X, G)), []),  # it may be a view
+    ],
+)
+def test_no_part_is_added_to_what_is_no_memory_of_its_own(onto: Expr, others: list[Expr]) -> None:
+    part = make("slice", Y, dim=-1, start=2, stop=None, step=1)
+    assert "slice_added" not in [n.op for n in topological(*fuse([make("add", onto, padded(part, start=2)), *others]))]
+
+
+def test_a_part_with_steps_is_padded() -> None:
+    part = make("slice", Y, dim=-1, start=0, stop=None, step=2)
+    assert fuse([make("add", make("mul", X, G), padded(part, start=0, step=2))])[0].op == "addcmul"

@@ -196,6 +196,11 @@ def _unless_zero(tangent: Expr) -> Expr | None:
     return None if zero else tangent
 
 
+def _slice_added(node: Expr, value: Expr, part: Expr) -> Expr:
+    """The sum of a value and of zeros with a part in the slice of the node."""
+    return value if part is ZERO else value + make("slice_back", part, node.args[0], **dict(node.attrs))
+
+
 def length_along(of: Extent, dim: Any) -> Dim | None:
     """The size of a dimension; None where it is not known which one that is."""
     return of.dims[dim] if isinstance(dim, int) and -len(of.dims) <= dim < len(of.dims) else None
@@ -231,6 +236,16 @@ INTERNAL = (
         torch="rt.slice_back({0}, {shape1}, {dim}, {start}, {stop}, {step})",
         vjp=lambda node, g: (make("slice", g, **dict(node.attrs)), None),
         **_PUTS,
+    ),
+    TensorOp(  # what `fuse` makes of a sum with `slice_back`
+        "slice_added",
+        operands=("input", "part"),
+        attributes=_SLICE,
+        torch="rt.slice_added({0}, {1}, {dim}, {start})",
+        vjp=lambda node, g: (g, make("slice", g, **dict(node.attrs))),
+        jvp=lambda node, t: None if t == (None, None) else _slice_added(node, *(ZERO if x is None else x for x in t)),
+        shape_of=0,
+        opened=lambda node: _slice_added(node, *node.args),
     ),
     TensorOp(
         "between",

@@ -916,6 +916,17 @@ def slice_back(value: Tensor, shape: Any, dim: int, start: int, stop: int | None
     return put
 
 
+def slice_added(value: Tensor, part: Tensor, dim: int, start: int) -> Tensor:
+    """Return ``value``, which nobody else reads, with ``part`` added from ``start`` on along ``dim``: in its own
+    memory, but where a derivative or a transformation may need what it was."""
+    size, length = value.shape[dim], part.shape[dim]
+    first = _place(start, size)
+    if torch.is_grad_enabled() or in_functorch() or part.dtype != value.dtype:
+        return value + slice_back(part, value.shape, dim, first, first + length, 1)
+    value.narrow(dim, first, length).add_(part)
+    return value
+
+
 def _place(bound: int, size: Any) -> Any:
     """Return where a bound of a slice lies; compilers do not follow ``slice.indices``."""
     return max(bound + size, 0) if bound < 0 else min(bound, size)
