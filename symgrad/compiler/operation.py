@@ -18,6 +18,7 @@ from symgrad.ir.expr import Expr, symbol
 from symgrad.ir.traversal import substitute
 from symgrad.parse import Program
 from symgrad.parse.formula import formula
+from symgrad.plan.meeting import Accumulated
 from symgrad.plan.saving import Plan
 from symgrad.spec import Spec
 
@@ -29,6 +30,7 @@ class Variant:
     `outputs` are the forms that forward computes. `gradients` and `tangents` hold, for each output and tensor, the
     contribution of that output's cotangent to that tensor's gradient, and of that tensor's tangent to that output's;
     `partials` the derivatives themselves, where an output is pointwise in a tensor.
+    `accumulated` are the gradients with cotangents added up where their ways meet.
     `guarded` holds what they compute of forward once more, and how: with dead branches that are harmless to autograd.
     `wide_values` and `wide_slopes` say what is evaluated in float64 for smaller inputs; `wide_alone` are
     the derivatives that are so beside others, by output and tensor.
@@ -50,6 +52,7 @@ class Variant:
     second: Second = field(default_factory=Second)  # for fused passes
     guarded: Mapping[Expr, Expr] = field(default_factory=dict)
     lets: Mapping[Expr, str] = field(default_factory=dict)  # the spec's names of intermediates, by form
+    accumulated: Accumulated = field(default_factory=lambda: Accumulated((), {}))
     stand_ins: Mapping[Any, Mapping[Expr, Expr]] = field(default_factory=dict)  # in a choice, and what they stand for
 
     @cached_property
@@ -80,6 +83,11 @@ class Variant:
         """The contributions of the cotangents to a tensor's gradient, or what the spec gives instead."""
         override = self.overrides.get(tensor)
         return [g for (_, t), g in self.gradients.items() if t == tensor] if override is None else [override.gradient]
+
+    def gradient_of(self, tensor: str) -> Expr:
+        """The gradient of a tensor where every cotangent is there; 0 where it has none."""
+        override = self.overrides.get(tensor)
+        return self.accumulated.total(tensor) if override is None else override.gradient
 
     def is_without(self, tensor: str, other: Variant) -> bool:
         """Whether the derivatives are those of `other` but for those of `tensor`, from the same saved values."""
@@ -136,6 +144,7 @@ class Operation:
                 variant,
                 gradients=gradients,
                 tangents=tangents,
+                accumulated=variant.accumulated.with_forms(map(without_float64, variant.accumulated.forms)),
                 wide_slopes=True,
                 wide_alone=frozenset[tuple[str, str]](),
             )

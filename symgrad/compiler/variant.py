@@ -25,6 +25,7 @@ from symgrad.parse import Program
 from symgrad.parse.scope import with_shape
 from symgrad.plan.distribute import distribute_cotangents
 from symgrad.plan.hoist import divided_by_elements
+from symgrad.plan.meeting import Accumulated, accumulated
 from symgrad.plan.packing import asked_for, with_bits
 from symgrad.plan.reuse import Derivatives, reuse_outputs
 from symgrad.plan.saving import Plan, plan, read_by, readable_from, remaining_cost
@@ -72,15 +73,16 @@ def compile_variant(program: Program, memory: Memory, may_keep: bool, roots: Roo
         gradients={key: substitute(g, again) for key, g in derived.gradients.items()},
         tangents={key: substitute(t, again) for key, t in derived.tangents.items()},
     )
-    inside, chosen = _distributed(derived, chosen, formulas, overrides)
-    verified("plan", inside.values())
+    inside, met, chosen = _distributed(derived, chosen, formulas, overrides)
+    verified("plan", [*inside.values(), *met.forms])
     of_tensors = {program.symbols[t]: [g for (_, own), g in inside.items() if own == t] for t in wanted}
     of_tensors |= {program.symbols[t]: [o.gradient] for t, o in overrides.items()}
     chosen = with_bits(spared(chosen, formulas, of_tensors, program.fixed), spec.options.packed, named)
+    gradients = _in_float64(inside, wide_alone, chosen)
     return Variant(
         formulas,
         outputs,
-        _in_float64(inside, wide_alone, chosen),
+        gradients,
         overrides,
         _in_float64(derived.tangents, wide_alone, chosen),
         chosen,
@@ -94,6 +96,7 @@ def compile_variant(program: Program, memory: Memory, may_keep: bool, roots: Roo
         second=second,
         guarded=guarded,
         lets=_named_forms(program, bench),
+        accumulated=Accumulated.apart(gradients) if wide_alone else met,
         stand_ins={
             **{name: isolate(form)[1] for name, form in recognised.items()},
             **{key: {s: op for op, s in slope.stand_ins.items()} for key, slope in slopes.items()},
@@ -251,14 +254,23 @@ _REDUCTIONS = frozenset({"sum", "mean", "amax", "amin", "var", "norm", "logsumex
 
 def _distributed(
     derived: Derivatives, chosen: Plan, formulas: Mapping[str, Expr], overrides: Mapping[str, Override]
-) -> tuple[dict[tuple[str, str], Expr], Plan]:
-    """The gradients with their cotangents where they cost least, and the plan with what that leaves to do."""
+) -> tuple[dict[tuple[str, str], Expr], Accumulated, Plan]:
+    """The gradients with their cotangents where they cost least; the same added up where their ways meet; and the plan
+    with what that leaves to do."""
     kept, sizes = frozenset(s.value for s in chosen.saved), Sizes.of(formulas.values())
-    inside = distribute_cotangents(list(derived.gradients.values()), lambda gs: remaining_cost(gs, kept, sizes))
+    values = {c: root for o, root in formulas.items() for c in (cotangent(o), cotangent(o, root))}
+
+    def estimate(forms: Sequence[Expr]) -> float:
+        return remaining_cost(forms, kept, sizes)
+
+    met = accumulated(derived.gradients, values, estimate)
+    inside, added = (distribute_cotangents(forms, estimate) for forms in ([*derived.gradients.values()], met.forms))
     tensors = {s.name: s for formula in formulas.values() for s in formula.tensors}
-    inside = divided_by_elements([(tensors[t], g) for (_, t), g in zip(derived.gradients, inside, strict=True)])
-    cost = remaining_cost([*inside, *(o.gradient for o in overrides.values())], kept, sizes)
-    return dict(zip(derived.gradients, inside, strict=True)), replace(chosen, cost=cost)
+    pairs = [(tensors[t], g) for (_, t), g in zip(derived.gradients, inside, strict=True)]
+    gradients = dict(zip(derived.gradients, divided_by_elements(pairs, inside), strict=True))
+    met = met.with_forms(divided_by_elements(pairs, added)) if met.meetings else Accumulated.apart(gradients)
+    cost = estimate([*met.forms, *(o.gradient for o in overrides.values())])
+    return gradients, met, replace(chosen, cost=cost)
 
 
 def _second(

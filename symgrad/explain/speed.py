@@ -58,8 +58,7 @@ def _costs(operation: Operation, variant: Variant) -> tuple[float, float]:
     symbols = [program.symbols[t.name] for t in program.spec.tensors if t.grad and t.dtype == "float"]
     at_hand = frozenset(n for n in topological(*formulas) if n.args)
     saved = frozenset(s.value for s in variant.plan.saved)
-    gradients = list(variant.gradients.values())
-    own = remaining_cost(gradients, saved, everything=repeats)
+    own = remaining_cost(variant.accumulated.forms, saved, everything=repeats)
     written = remaining_cost(list(vjp(seeds, symbols).values()), at_hand, everything=repeats)
     composite = max(backward_cost(formulas, program.fixed, products=repeats), written)
     return own * (_WIDE if variant.wide_slopes else 1), composite

@@ -229,19 +229,20 @@ def _is_open(node: Expr, declared: bool = True) -> bool:
     return False
 
 
-def divided_by_elements(gradients: Sequence[tuple[Expr, Expr]]) -> list[Expr]:
-    """The gradients of tensors with 1 for a number of elements where there are none and it divides what was summed.
+def divided_by_elements(gradients: Sequence[tuple[Expr, Expr]], forms: Sequence[Expr]) -> list[Expr]:
+    """The forms by which gradients of tensors are computed, with 1 for a number of elements where there are none and it
+    divides what was summed.
 
     Of no elements the sum is zero, and so is its gradient: a mean over an empty batch has none in what is shared. A
     tensor that has what is counted is empty itself then.
     """
     counts = {factor for tensor, gradient in gradients for factor in _means(tensor, gradient)}
     mapped: dict[Expr, Expr] = {}
-    for node in topological(*(gradient for _, gradient in gradients)):
+    for node in topological(*forms):
         own = counts.intersection(node.args) if node.is_differential else ()
         least = {f: 1 / make("maximum", f.args[0], ex.ONE) for f in own}
         mapped[node] = rebuild(node, [least.get(a, mapped[a]) for a in node.args])
-    return [mapped[gradient] for _, gradient in gradients]
+    return [mapped[form] for form in forms]
 
 
 def _means(tensor: Expr, gradient: Expr) -> Iterator[Expr]:

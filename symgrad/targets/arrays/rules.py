@@ -142,7 +142,7 @@ def _gradients(layout: Layout, variant: Variant) -> Program:
 
 def _forms(layout: Layout, variant: Variant) -> dict[str, Expr]:
     """The gradient of each tensor that has one."""
-    found = {t: ex.add(*variant.gradients_of(t)) for t in layout.differentiable}
+    found = {t: variant.gradient_of(t) for t in layout.differentiable}
     return {t: form for t, form in found.items() if form is not ex.ZERO}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 from symgrad.accuracy.machine import machine, machine_form
 from symgrad.compiler.operation import Variant
@@ -16,6 +17,7 @@ from symgrad.lower.program import Assign, If, Program, Return, Statement, With, 
 from symgrad.lower.python import lines
 from symgrad.lower.schedule import Case, Scope, Target, statements
 from symgrad.ops.tensors import data_arguments
+from symgrad.plan.meeting import Accumulated
 from symgrad.plan.saving import Saved, read_by
 from symgrad.targets.torch.layout import PrintingOf
 from symgrad.targets.torch.methods.common import Common, known_name, needs
@@ -65,12 +67,14 @@ class Backward(Common):
         program += self._materialised(variant)
         wanted = self._wanted_tensors(variant)
         many = len(layout.differentiable) > 1
-        initial = [f"grad_{t}" for t in wanted]
-        if initial and (many or len(cotangents) > 1):
+        gradients = self._accumulated(variant, scope)
+        initial = [f"grad_{t}" for t in wanted if many or self._is_accumulated(t, variant)]
+        initial += [m.symbol.name for m in gradients.meetings]
+        if initial:
             program.append(Assign(initial[0], constant(None), tuple(initial[1:])))
-        targets = []
+        targets = self._meeting_targets(gradients, many)
         for tensor in wanted:
-            targets += self._gradient_targets(tensor, variant, many)
+            targets += self._gradient_targets(tensor, variant, gradients, many)
         certain = len(wanted) == len(layout.differentiable)
         program += statements(targets, scope, self._printing, fused=True, certain=certain)
         program.append(self._return(variant))
@@ -157,7 +161,31 @@ class Backward(Common):
             If(missing(g).code, (Assign(g, code("rt.zeros(ctx, {0})", k)),)) for g, k in grads.items() if g in read
         )
 
-    def _gradient_targets(self, tensor: str, variant: Variant, many: bool) -> list[Target]:
+    def _accumulated(self, variant: Variant, scope: Scope) -> Accumulated:
+        """The gradients, with local names for the sums of cotangents that they read."""
+        gradients = variant.accumulated.renamed([scope.names.fresh("cotangent") for _ in variant.accumulated.meetings])
+        scope.known.update((m.symbol, m.symbol.name) for m in gradients.meetings)
+        return gradients
+
+    def _meeting_targets(self, gradients: Accumulated, many: bool) -> list[Target]:
+        """The statements that add up cotangents where their ways meet."""
+        targets = []
+        for meeting in gradients.meetings:
+            name = meeting.symbol.name
+            wants = [(needs(t),) for t in gradients.readers(meeting)] if many else [()]
+            for place, (giver, term) in enumerate(meeting.terms):
+                cases = self._cases(wants, gradients, giver)
+                targets.append(Target(name, term, cases, partial(_added, name, place > 0)))
+        return targets
+
+    def _cases(self, wants: Sequence[Case], gradients: Accumulated, giver: str) -> tuple[Case, ...]:
+        """The cases in which one of some gradients is wanted and what a cotangent or a sum of such gives is there."""
+        sources, cotangents = gradients.sources(giver) if giver else frozenset[str](), self._cotangents()
+        there: list[Case] = [(given(c),) for c in cotangents if c in sources < frozenset(cotangents)]
+        cases = tuple((*want, *one) for want in wants for one in there or [()])
+        return cases if any(cases) else ()
+
+    def _gradient_targets(self, tensor: str, variant: Variant, gradients: Accumulated, many: bool) -> list[Target]:
         """The statements of one gradient: each contribution in the shape and dtype of the tensor."""
         name = f"grad_{tensor}"
         want = (needs(tensor),) if many else ()
@@ -170,24 +198,16 @@ class Backward(Common):
             return Assign(name, code("rt.accumulate(ctx, {0}, {1}, {2})", place, name, value))
 
         override = variant.overrides.get(tensor)
-        terms = self._terms(tensor, variant)
-        only = override.gradient if override is not None and not override.terms else None
-        if only is None and len(terms) == 1 and len(self._cotangents()) == 1:
-            only = terms[0][1]
-        if only is not None:
-            return [Target(name, _without_outer_sum(only), (want,) if want else (), fitted)]
-        cases = [(*want, *([given(f"grad_{output}")] if output else [])) for output, _ in terms]
-        return [
-            Target(name, _without_outer_sum(gradient), (case,) if case else (), accumulated)
-            for case, (_, gradient) in zip(cases, terms, strict=True)
-        ]
-
-    def _terms(self, tensor: str, variant: Variant) -> list[tuple[str | None, Expr]]:
-        """What each output contributes to a gradient, and first what several do together."""
-        override = variant.overrides.get(tensor)
+        terms = gradients.of(tensor)
         if override is not None:
-            return list(override.terms.items())
-        return [(o, g) for (o, t), g in variant.gradients.items() if t == tensor]
+            terms = [(f"grad_{o}" if o else "", g) for o, g in override.terms.items()]
+        if not self._is_accumulated(tensor, variant):
+            only = override.gradient if override is not None and not override.terms else terms[0][1]
+            return [Target(name, _without_outer_sum(only), (want,) if want else (), fitted)]
+        return [
+            Target(name, _without_outer_sum(gradient), self._cases([want], gradients, giver), accumulated)
+            for giver, gradient in terms
+        ]
 
     def _return(self, variant: Variant) -> Return:
         layout = self.layout
@@ -200,11 +220,17 @@ class Backward(Common):
         return self._once(grads) if wanted else returned(grads)
 
     def _is_accumulated(self, tensor: str, variant: Variant) -> bool:
-        """Whether a gradient is added up from several cotangents, and rounded last."""
-        override = variant.overrides.get(tensor)
-        if override is not None and not override.terms:
-            return False
-        return len(self._terms(tensor, variant)) > 1 or len(self._cotangents()) > 1
+        """Whether a gradient is added up from several cotangents, of which some may be absent, and rounded last."""
+        override, cotangents = variant.overrides.get(tensor), self._cotangents()
+        if override is not None:
+            return bool(override.terms) and (len(override.terms) > 1 or len(cotangents) > 1)
+        names = [name for name, _ in variant.accumulated.of(tensor)]
+        return len(names) > 1 or variant.accumulated.sources(names[0]) < frozenset(cotangents)
+
+
+def _added(name: str, several: bool, value: Code) -> Statement:
+    """The statement that gives a sum of cotangents one more term."""
+    return Assign(name, code("rt.added({0}, {1})", name, value) if several else value)
 
 
 def _again(saved: Saved, variant: Variant) -> Expr:

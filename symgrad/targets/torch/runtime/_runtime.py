@@ -463,6 +463,11 @@ def accumulate(ctx: Any, place: int, total: Tensor | None, grad: Tensor) -> Tens
     return grad if total is None else total + grad
 
 
+def added(total: Tensor | None, cotangent: Tensor) -> Tensor:
+    """Add one more term to a cotangent."""
+    return cotangent if total is None else total + cotangent
+
+
 def _summed(grad: Tensor, shape: Any) -> Tensor:
     if grad.shape == shape:
         return grad
