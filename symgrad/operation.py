@@ -232,7 +232,10 @@ def op(source: Any = None, /, **keys: Any) -> Any:
         return _decorated(source, keys)
     if source is None and not set(keys) - (_KEYS - {"outputs"}) - {"name", "no_grad"}:
         return lambda function: _decorated(function, keys)
-    outputs = {**(keys.pop("outputs", None) or {}), **{name: keys.pop(name) for name in set(keys) - _KEYS - {"name"}}}
+    outputs = {
+        **(keys.pop("outputs", None) or {}),
+        **{k: keys.pop(k) for k in [*keys] if k not in _KEYS and k != "name"},
+    }
     name = keys.pop("name", None)
     if outputs:
         return _of_parts(name or source or "formula", outputs, keys)

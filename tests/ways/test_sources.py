@@ -180,6 +180,13 @@ def test_nothing_in_a_python_file_is_run(tmp_path: Path) -> None:
     assert [spec.op for spec in load_specs(path)] == ["f"]
 
 
+def test_outputs_stand_in_the_order_of_their_keywords() -> None:
+    names = [f"y{k * 7 % 11}" for k in range(11)]
+    op = symgrad.op("keywords", **{name: (k + 1) * X for k, name in enumerate(names)})
+    assert [o.name for o in op.spec.outputs] == names
+    assert [float(y) for y in op(torch.tensor(1.0))] == [k + 1 for k in range(11)]
+
+
 def test_a_decorated_function_is_the_operation() -> None:
     x, t = torch.tensor([0.5, 3.0], requires_grad=True), torch.zeros(2)
     torch.testing.assert_close(decorated.huber_of_ways(x, t), torch.nn.functional.huber_loss(x, t, reduction="none"))

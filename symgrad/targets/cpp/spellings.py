@@ -32,11 +32,12 @@ SPELLINGS = {
         name: _same(name)
         for name in (
             *("exp", "expm1", "log", "log1p", "log2", "log10", "sin", "cos", "tan", "asin", "acos", "atan"),
-            *("sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "erfc", "lgamma", "abs", "floor", "ceil"),
+            *("sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "erfc", "lgamma", "floor", "ceil"),
         )
     },
     **{name: _same(name, number=False) for name in ("sigmoid", "sinc", "relu", "sign", "finite")},
     **{name: Spelling(f"{name}({{0}})", f"{name}_of({{0}})") for name in ("digamma", "erfinv", "erfcx", "log_ndtr")},
+    "abs": Spelling("abs({0})", "__builtin_fabs({0})"),  # __builtin_abs is of whole numbers
     "polygamma": Spelling("trigamma({1})", "trigamma_of({1})"),  # of order 1
     "atan2": Spelling("atan2({0}, {1})", "__builtin_atan2({0}, {1})"),
     "hypot": Spelling("hypot({0}, {1})", "__builtin_hypot({0}, {1})"),

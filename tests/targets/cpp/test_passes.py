@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from fused import agree, all_written, compiled, needs_compiler
+from fused import agree, all_written, compiled, needs_compiler, written
 from fused_specs import (
     CHANNEL,
     CONFIDENT,
@@ -42,6 +42,9 @@ from fused_specs import (
 from nightly import sampled
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
+
+from symgrad.ops.functions import FUNCTIONS
+from symgrad.targets.cpp.spellings import SPELLINGS
 
 pytestmark = needs_compiler
 
@@ -455,3 +458,40 @@ def test_rows_of_any_length_are_cut_for_threads_to_share(modules):
     both(module, [torch.rand(8192, 1), torch.rand(8192, 1)])
     sizes = {key[0]: run.walk.sizes for key, run in module._kernels.walks.items()}
     assert sizes == {"forward": [8192], "backward": [2, 4096]}
+
+
+# Functions that C++ computes of numbers; polygamma has an order, which is no number of a call.
+OF_NUMBERS = [
+    n
+    for n, own in SPELLINGS.items()
+    if own.number and n in FUNCTIONS and not FUNCTIONS[n].internal and n != "polygamma"
+]
+
+
+@pytest.mark.parametrize("part", [0, 1])
+def test_functions_of_hyperparameters_are_those_of_python(part, tmp_path):
+    inside = {0: "a**2 + 0.2", 1: "a**2 + 1.2", -1: "a / 3"}  # of the lower bound of a domain
+
+    def call(name):
+        row = FUNCTIONS[name]
+        last = inside.get(row.domain[0], "a")
+        return f"{name}({', '.join(['b', 'a + 1', last][-row.required :])})"
+
+    names = OF_NUMBERS[part::2]
+    lines = "".join(f"  y_{name}: x * {call(name)}\n" for name in names)
+    head = "op: of_numbers\ntensors: {x: }\nhyperparameters: {a: 0.3, b: 0.6}\noptions: {kernels: all}\noutputs:\n"
+    module = written(head + lines, tmp_path)
+    x = torch.rand(5, dtype=torch.float64) + 0.5
+    for a, b in ((0.3, 0.6), (-0.7, 2.5), (1.25, -0.5)):
+        for name, ours, theirs in zip(names, *both_forward(module, x, a, b), strict=True):
+            torch.testing.assert_close(ours, theirs, rtol=1e-12, atol=0, msg=lambda m, name=name: f"{name}: {m}")
+
+
+def both_forward(module, *args):
+    """The outputs by passes and by eager operations."""
+    found = []
+    for on in (True, False):
+        module._kernels.on = on
+        found.append(getattr(module, module._kernels.source.stem)(*args))
+    module._kernels.on = True
+    return found
