@@ -411,6 +411,21 @@ def test_what_is_one_of_the_results_stands_before_the_branches_too() -> None:
         torch.testing.assert_close(own, right)
 
 
+def test_what_one_gradient_alone_reads_is_not_computed_for_the_other_ones() -> None:
+    """Where gamma is absent, x is kept for its own gradient alone, and may be absent as well."""
+    item = compiled_text(
+        "\nop: f\ntensors: {x: {shape: [N, C]}, gamma: {shape: [N], default: 1}}\n"
+        "let: {d: 'x - mean(x, dim=[-2, -1], keepdim=True)'}\n"
+        "outputs: {y: 'gamma[:, None] * d / sqrt(mean(d**2, dim=[-2, -1], keepdim=True) + 1)'}\n"
+    )
+    assert "d2" not in ast.unparse(method(item, "forward")), "one name for one value"
+    x, gamma = torch.randn(3, 4, dtype=torch.float64), torch.rand(3, dtype=torch.float64)
+    for args in ((x.requires_grad_(), None), (x, gamma.requires_grad_()), (x.detach(), gamma)):
+        wanted = [a for a in args if a is not None and a.requires_grad]
+        own, right = (torch.autograd.grad(f(*args).sin().sum(), wanted) for f in (item.function, item.composite))
+        torch.testing.assert_close(own, right)
+
+
 def test_a_tangent_is_expanded_once() -> None:
     (path,) = (p for p in SPECS if p.stem == "conv1d")
     item = compiled(path)

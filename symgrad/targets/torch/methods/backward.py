@@ -104,7 +104,10 @@ class Backward(Common):
         users = below.union(*above) - common
         ends = {n for user in users for n in data_arguments(user)} & common
         ends = {n for n in ends if not (n.op in ("T", "mT") and n.args[0] in ends | given)}
-        there = replace(scope, known={v: known for v, known in scope.known.items() if v not in values})
+        unsure = frozenset(machine(scope.partly))  # what other gradients are computed from, where none of these is
+        ends = {n for n in ends if unsure.isdisjoint(topological(n, leaves=given))}
+        known = {v: name for v, name in scope.known.items() if v not in values}
+        there = replace(scope, known=known, shared=frozenset())
         lets = {machine_form(value): name for value, name in scope.lets.items()}
         called, targets = {**lets, **there.known}, list[Target]()
         for value in sorted(ends, key=lambda n: n.order):
