@@ -62,17 +62,19 @@ class Score:
     """Worst error over the sample points: non-finite results, then ulp.
 
     `near` of the non-finite results are where nothing is extreme. What is wrong at `far` points counts there alone.
+    `lost` are finite results without a right digit, by their weight.
     """
 
     nonfinite: int
     ulp: float
     near: int = field(default=0, compare=False)
     far: int = field(default=0, compare=False)
+    lost: int = field(default=0, compare=False)
 
     @property
     def failures(self) -> int:
-        """The non-finite results by their weight: near ones spoil ordinary calls."""
-        return self.nonfinite + _NEARER * self.near
+        """The results that are good for nothing by their weight: near ones spoil ordinary calls."""
+        return self.nonfinite + _NEARER * self.near + self.lost
 
     @property
     def good(self) -> bool:
@@ -225,12 +227,13 @@ class _Reference:
 class Measurement:
     """The errors of one form: `errors` by index of the point, infinite where not finite.
 
-    `near` are the points where nothing is extreme, `far` those that count apart.
+    `near` are the points where nothing is extreme, `far` those that count apart. An error of `all_digits` leaves none.
     """
 
     errors: Mapping[int, float]
     near: frozenset[int] = frozenset()
     far: frozenset[int] = frozenset()
+    all_digits: float = math.inf
 
     @property
     def score(self) -> Score:
@@ -238,7 +241,8 @@ class Measurement:
         failing = {i for i, e in counted.items() if math.isinf(e)}
         worst = max((e for i, e in counted.items() if i not in failing), default=0.0)
         missed = sum(self.errors[i] > ALLOWED[FLOAT64] for i in self.far)
-        return Score(len(failing), worst, len(failing & self.near), missed)
+        lost = {i for i, e in counted.items() if self.all_digits <= e < math.inf}
+        return Score(len(failing), worst, len(failing & self.near), missed, len(lost) + _NEARER * len(lost & self.near))
 
 
 class Judge:
@@ -307,6 +311,7 @@ class Judge:
             {r.index: r.error(values[r.index], smallest) for r in references},
             frozenset(r.index for r in references if r.near),
             frozenset(r.index for r in references if r.far),
+            2.0 ** (target.precision - 1),
         )
 
     def double_errors(self, form: Expr) -> dict[int, float]:
@@ -350,7 +355,7 @@ class Judge:
         least, most = safe * math.ldexp(1.0, target.min_exponent - 1), target.largest / safe
         inside = {r.index for r in self.references(target) if not r.high or least <= abs(r.high) <= most}
         errors = {i: e for i, e in measured.errors.items() if i in inside}
-        return Measurement(errors, measured.near, measured.far & inside).score
+        return replace(measured, errors=errors, far=measured.far & inside).score
 
     def _reference(
         self, index: int, truth: Truth, moves: Mapping[Expr, Sequence[int | None]], target: Format

@@ -118,6 +118,16 @@ def test_results_that_are_not_finite_count_before_everything_else() -> None:
     assert Score(0, 1e9) < Score(1, 0.0)
 
 
+def test_a_result_without_a_right_digit_is_as_bad_as_none() -> None:
+    formula = make("expm1", X)
+    written = make("exp", X) - 1
+    points = [1e-9, 1e-30, 0.5]  # neither of the first ones is near
+    assert judge(formula, points).score(written, FLOAT32).lost == 2
+    assert judge(formula, points).score(formula, FLOAT32).failures == 0
+    near = Judge(formula, {FLOAT32: [{X: 0.5}]}).errors_of([-3.0], FLOAT32).score
+    assert near.lost == near.failures == 10
+
+
 def test_nan_counts_too() -> None:
     formula = make("exp", X) / (1 + make("exp", X))
     assert judge(formula, [100.0]).score(formula, FLOAT32).nonfinite == 1
