@@ -38,6 +38,11 @@ class Candidate:
         return (self.float32.failures + self.float64.failures, worst, self.price)
 
     @property
+    def useless(self) -> int:
+        """The results that are not finite, or have no right digit, by their weight."""
+        return sum(score.failures + score.lost for score in (self.float32, self.float64))
+
+    @property
     def price(self) -> float:
         """The cost, higher where the form is wrong at far points."""
         return self.cost * (self.far_worth if self.float32.far + self.float64.far else 1)

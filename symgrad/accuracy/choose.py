@@ -134,6 +134,7 @@ class _Search(Pool):
             if self.is_hopeless(pick()):
                 self.refine(self.develop, self.join)
             chosen = pick()
+        chosen = self.with_digits(chosen)
         if may_be_infinite and operands(chosen.form) <= _LARGEST:
             chosen = self.with_limits(chosen)
         chosen = self.under_one_root(chosen)
@@ -161,6 +162,14 @@ class _Search(Pool):
                 break
             measure()
         self.cheapen()
+
+    def with_digits(self, chosen: Candidate) -> Candidate:
+        """The candidate; where it is not finite everywhere, the best of those that have a digit at more points."""
+        if not (chosen.float32.nonfinite or chosen.float64.nonfinite):
+            return chosen
+        better = [c for c in self.measured.values() if c.useless < chosen.useless]
+        ranked = sorted(better, key=lambda c: (c.useless, *c.key))
+        return next((c for c in ranked if self.equal(c.form)), chosen)
 
     def with_limits(self, chosen: Candidate) -> Candidate:
         """The candidate with an infinity inside bounded, where it else misses what the formula tends to."""

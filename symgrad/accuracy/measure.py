@@ -73,8 +73,8 @@ class Score:
 
     @property
     def failures(self) -> int:
-        """The results that are good for nothing by their weight: near ones spoil ordinary calls."""
-        return self.nonfinite + _NEARER * self.near + self.lost
+        """The non-finite results by their weight: near ones spoil ordinary calls."""
+        return self.nonfinite + _NEARER * self.near
 
     @property
     def good(self) -> bool:

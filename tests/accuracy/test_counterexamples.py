@@ -83,3 +83,24 @@ def test_two_large_arguments_in_one_branch_are_no_blind_spot(dtype: torch.dtype)
     true = torch.autograd.grad(wanted.sum(), (a, b))
     for got, want in zip((nll, *own), (wanted, *true), strict=True):
         torch.testing.assert_close(got.double(), want, rtol=1e-4, atol=1e-9)
+
+
+SOFT_CORE = """
+op: soft_core
+tensors: {r: {domain: "[0, oo)"}, lam: {domain: "[0, 1]"}}
+hyperparameters: {eps: 1.0, sigma: 1.0, alpha: 0.5}
+let: {d: alpha * (1 - lam) + (r / sigma)**6}
+outputs: {e: 4 * eps * lam * (1 / d**2 - 1 / d)}
+"""
+
+
+@pytest.mark.parametrize("sigma", [1.0, 3.4, 300.0])
+def test_a_form_without_digits_is_not_taken_for_a_few_points_where_others_are_not_finite(sigma: float) -> None:
+    """It was multiplied out, to powers of 18 of what is subtracted then."""
+    r = torch.tensor([0.3, 0.9, 1.0, 1.1, 3.0]) * sigma
+    pairs = torch.cartesian_prod(r, torch.tensor([0.5, 0.99, 0.9999]))
+    item, wide = compiled_text(SOFT_CORE), pairs.double().T.contiguous().requires_grad_()
+    narrow = pairs.T.contiguous().requires_grad_()
+    (own,) = torch.autograd.grad(item.function(*narrow, sigma=sigma).sum(), narrow)
+    (true,) = torch.autograd.grad(item.composite(*wide, 1.0, sigma, 0.5).sum(), wide)
+    torch.testing.assert_close(own.double(), true, rtol=1e-3, atol=1e-9)
