@@ -181,6 +181,9 @@ def _shape(target: Target, interval: Interval) -> _Shape | None:
     return _Shape(power, _recognised(limit), even, sides)
 
 
+_WIDEST = 1100  # bits before or behind the point
+
+
 def _is_somewhere(target: Target, reach: Fraction) -> bool:
     """Whether a function is defined on a side: also one that overflows, or is 0, next to the point."""
     end = mp.mpf(reach.numerator) / reach.denominator
@@ -188,7 +191,8 @@ def _is_somewhere(target: Target, reach: Fraction) -> bool:
 
 
 def _usable(value: Any) -> bool:
-    return bool(mp.isfinite(value) and value != 0)
+    """Whether a value is finite, not 0, and no further from 1 than a double can be: exp(-exp(100)) has no fraction."""
+    return bool(mp.isfinite(value) and value != 0) and abs(mp.mag(value)) <= _WIDEST
 
 
 def _recognised(value: Any) -> Any:

@@ -39,7 +39,8 @@ class Program(click.Group):
                 stream.reconfigure(errors="backslashreplace")
         try:
             status = super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
-            sys.stdout.flush()
+            if sys.stdout is not None:  # as it is where the shell closed it
+                sys.stdout.flush()
         except click.ClickException as error:
             error.show()
             status = error.exit_code

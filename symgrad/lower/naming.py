@@ -97,6 +97,12 @@ _OPPOSITES = {"and": "outside", "or": "inside"}  # what their negations are call
 _COMPARED = {"gt": "above", "ge": "at_least", "lt": "below", "le": "at_most", "eq": "equal", "ne": "unequal"}
 
 
+def class_name(op: str) -> str:
+    """The class of an operation: SmoothL1 for smooth_l1; none that Python has another meaning for."""
+    joined = "".join(part[:1].upper() + part[1:] for part in op.split("_"))
+    return f"{joined}_" if iskeyword(joined) else joined
+
+
 class Names:
     """Gives every value a name that nothing else in the scope has, and none of the `functions` that it may call."""
 

@@ -111,9 +111,9 @@ SIZE = Plain(
     {"type": "integer", "minimum": 0},
     lambda scalar: _at_least(0, scalar.value),
 )
-_QUALIFIED = r"[A-Za-z_][A-Za-z0-9_]*::[A-Za-z_][A-Za-z0-9_]*"
+_QUALIFIED = r"(?!(aten|prims?)::)[A-Za-z_][A-Za-z0-9_]*::[A-Za-z_][A-Za-z0-9_]*"
 QUALIFIED = Plain(
-    "a name in a namespace, such as mylib::my_op",
+    "a name in a namespace that is not one of torch's own, such as mylib::my_op",
     {"type": "string", "pattern": f"^{_QUALIFIED}$"},
     lambda scalar: scalar.text if re.fullmatch(_QUALIFIED, scalar.text) else None,
 )

@@ -63,6 +63,8 @@ def load_target(target: str) -> Any:
         if not hasattr(found, part):
             raise ValueError(f"{path} has no {name}")
         found = getattr(found, part)
+    if not callable(found):
+        raise ValueError(f"{name} of {path} is no function but {found!r:.60}")
     return found
 
 

@@ -15,6 +15,7 @@ from symgrad.ir.truth import compare, where
 from symgrad.ops.functions.row import Function
 
 _LARGEST_FACTORIAL = 170
+_LARGEST_CHOICE = 1100  # of twice as many or more: what is beyond has no double
 
 
 def _whole(x: Expr) -> int | None:
@@ -126,7 +127,7 @@ def _binomial(n: Expr, k: Expr) -> Expr:
     top, number = _whole(n), _whole(k)
     if number is not None and number < 0:
         return ZERO
-    if top is not None and number is not None and top >= 0:
+    if top is not None and number is not None and top >= 0 and min(number, top - number) <= _LARGEST_CHOICE:
         return ex.num(comb(top, number))
     if number is not None and number <= 20:
         return ex.mul(*(n - i for i in range(number)), Fraction(1, factorial(number)))

@@ -9,6 +9,7 @@ from symgrad.compiler.operation import Variant
 from symgrad.ir.expr import Expr
 from symgrad.lower.code import words
 from symgrad.lower.conditionals import branches
+from symgrad.lower.naming import class_name
 from symgrad.lower.program import Assign, Program, Return, reads, returned
 from symgrad.lower.python import lines
 from symgrad.targets.arrays.golden import golden
@@ -37,7 +38,7 @@ def facts(layout: Layout) -> dict[str, Any]:
     empty = shapes(samples)[1]
     found: dict[str, Any] = {
         "op": spec.op,
-        "class_name": "".join(part[:1].upper() + part[1:] for part in spec.op.split("_")),
+        "class_name": class_name(spec.op),
         "summary": summary(samples),
         "signature": ", ".join([*layout.tensors, *keywords]),
         "composite": [*taken, *lines(composite)],

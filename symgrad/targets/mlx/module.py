@@ -8,7 +8,7 @@ from typing import Any
 from symgrad.compiler.operation import Variant
 from symgrad.ir.expr import Expr
 from symgrad.ir.traversal import topological
-from symgrad.lower.naming import Names
+from symgrad.lower.naming import Names, class_name
 from symgrad.spec.model import Parameter
 from symgrad.targets.arrays.layout import Layout
 from symgrad.targets.arrays.module import Framework
@@ -45,13 +45,14 @@ def _owner(layout: Layout) -> dict[str, Any] | None:
     free = Names(MEMBERS | {"self", "mx", "rt", "super", spec.op})
     declared = [*layout.hyperparameters, *owned]
     attributes = {n: free.reserve(n if not n.startswith("_") else n.strip("_") or "value") for n in declared}
+    called = {n: n if n != "self" else "self_" for n in declared}  # as arguments of the constructor
     sizes = dict.fromkeys(d for p in owned.values() for d in p.shape or () if isinstance(d, str))
     parameters = [*sizes]
     required = [h for h in spec.hyperparameters if h.default is None]
     optional = [h for h in spec.hyperparameters if h.default is not None]
-    signature_ = [f"{s}: int" for s in parameters] + [f"{h.name}: {h.type}" for h in required]
-    signature_ += [f"{h.name}: {h.type} = {literal(h.default)}" for h in optional]
-    signature_ += [f"{t}: float = {literal(float(p.init))}" for t, p in owned.items()]
+    signature_ = [f"{s}: int" for s in parameters] + [f"{called[h.name]}: {h.type}" for h in required]
+    signature_ += [f"{called[h.name]}: {h.type} = {literal(h.default)}" for h in optional]
+    signature_ += [f"{called[t]}: float = {literal(float(p.init))}" for t, p in owned.items()]
     inputs = [t for t in spec.tensors if t.name not in owned]
     later = [t for k, t in enumerate(inputs) if all(u.default is not None for u in inputs[k:])]
     arguments = [
@@ -60,11 +61,11 @@ def _owner(layout: Layout) -> dict[str, Any] | None:
     ]
     values = [f"self.{attributes[t.name]}" if t.name in owned else t.name for t in spec.tensors]
     values += [f"{h}=self.{attributes[h]}" for h in layout.hyperparameters]
-    lines = [f"self.{attributes[h]} = {h}" for h in layout.hyperparameters]
-    lines += [f"self.{attributes[t]} = {_initial(t, p)}" for t, p in owned.items()]
+    lines = [f"self.{attributes[h]} = {called[h]}" for h in layout.hyperparameters]
+    lines += [f"self.{attributes[t]} = {_initial(called[t], p)}" for t, p in owned.items()]
     shown = ", ".join(f"{h}={{self.{attributes[h]}!r}}" for h in layout.hyperparameters)
     return {
-        "name": "".join(part[:1].upper() + part[1:] for part in spec.op.split("_")),
+        "name": class_name(spec.op),
         "signature": ", ".join(["self", *signature_]),
         "lines": lines,
         "owned": listed(list(owned)),

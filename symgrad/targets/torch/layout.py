@@ -14,7 +14,7 @@ from symgrad.ir.branches import absent
 from symgrad.ir.expr import Expr
 from symgrad.ir.traversal import topological
 from symgrad.lower.code import Code, attribute, name
-from symgrad.lower.naming import Names
+from symgrad.lower.naming import Names, class_name
 from symgrad.lower.program import missing
 from symgrad.ops.tensors import TENSOR_OPS, Ref, is_index
 from symgrad.ops.tensors.einsum import contracts_nothing
@@ -125,7 +125,7 @@ class Layout:
     @cached_property
     def class_name(self) -> str:
         """SmoothL1Function for smooth_l1, without the suffix."""
-        return "".join(part[:1].upper() + part[1:] for part in self.spec.op.split("_"))
+        return class_name(self.spec.op)
 
     @cached_property
     def _names(self) -> tuple[Names, dict[str, str], dict[str, str]]:

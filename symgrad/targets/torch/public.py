@@ -113,7 +113,7 @@ def method_signature(layout: Layout) -> str:
     return ", ".join([*tensors, *(f"{layout.arguments[h.name]}: {h.type}" for h in layout.spec.hyperparameters)])
 
 
-_READ = frozenset({"rt", "torch", "float", "int", "bool", "str", "ValueError"})  # by the bodies
+_READ = frozenset({"rt", "torch", "math", "float", "int", "bool", "str", "ValueError"})  # by the bodies
 
 
 def functions(layout: Layout) -> list[PublicFunction]:
