@@ -34,6 +34,7 @@ _NEAR = mp.mpf(2) ** -200
 _PRECISION = mp.mpf(2) ** -55
 _ENOUGH = mp.mpf(2) ** -52  # where rounding the coefficients to doubles alone costs more than that
 _LEAST = mp.mpf(2) ** -40  # a forecast that is worth trying
+_WIDEST = 1 << 12  # bits before or behind the point, beyond which a limit is no number of any format
 _ORDERS = ((1, 0), (2, 0), (3, 0), (4, 0), (2, 2), (6, 0), (3, 3), (8, 0), (4, 4), (5, 5), (6, 6), (7, 7), (9, 9))
 
 _MOST_PARTS = 24  # subexpressions that are tried as the variable
@@ -170,6 +171,8 @@ def _shape(target: Target, interval: Interval) -> _Shape | None:
     if abs(ratio - mp.mpf(2) ** power) > mp.mpf(2) ** -150 * ratio or not -8 <= power <= 8:
         return None  # no power law: a logarithm, or a kink
     limit = first / (sides[0] * h) ** power
+    if abs(mp.mag(limit)) > _WIDEST:
+        return None
     even = False
     if len(sides) == 2:
         sign = -1 if power % 2 else 1
@@ -181,9 +184,6 @@ def _shape(target: Target, interval: Interval) -> _Shape | None:
     return _Shape(power, _recognised(limit), even, sides)
 
 
-_WIDEST = 1100  # bits before or behind the point
-
-
 def _is_somewhere(target: Target, reach: Fraction) -> bool:
     """Whether a function is defined on a side: also one that overflows, or is 0, next to the point."""
     end = mp.mpf(reach.numerator) / reach.denominator
@@ -191,8 +191,7 @@ def _is_somewhere(target: Target, reach: Fraction) -> bool:
 
 
 def _usable(value: Any) -> bool:
-    """Whether a value is finite, not 0, and no further from 1 than a double can be: exp(-exp(100)) has no fraction."""
-    return bool(mp.isfinite(value) and value != 0) and abs(mp.mag(value)) <= _WIDEST
+    return bool(mp.isfinite(value) and value != 0)
 
 
 def _recognised(value: Any) -> Any:

@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from functools import cached_property
 from itertools import islice
 
 from symgrad.accuracy.approximate import Target, is_readable, near, readings
@@ -26,6 +27,7 @@ from symgrad.accuracy.regimes import joined
 from symgrad.accuracy.rewrite import Rewriter, Step, by_operation, rewrite, single_steps
 from symgrad.accuracy.rewrite import replace as replaced
 from symgrad.accuracy.sampling import moderate
+from symgrad.accuracy.smoothness import Smoothness
 from symgrad.ir import expr as ex
 from symgrad.ir import truth
 from symgrad.ir.expr import Expr
@@ -61,6 +63,7 @@ _MOST_SAVINGS = 8  # steps, each of which saves something
 _MOST_WIDE = 4
 _MOST_SHOWN = 12
 _MOST_CHEAP = 6
+_MOST_SPOILED = 8
 _POINTS = (Fraction(0), Fraction(1), Fraction(-1), None)  # None is infinity
 
 _DIRECTED = (*RECOGNISE, *KINKS, *STABILISE)
@@ -129,11 +132,11 @@ class _Search(Pool):
         if other is not None and has_cases and not self.settled:  # dear, and seldom needed
             self.add_other(other)
             self.refine(self.join)
-        chosen = pick()
+        chosen = self.smooth(pick)
         if self.is_hopeless(chosen) and self.respell():
-            if self.is_hopeless(pick()):
+            if self.is_hopeless(self.smooth(pick)):
                 self.refine(self.develop, self.join)
-            chosen = pick()
+            chosen = self.smooth(pick)
         chosen = self.with_digits(chosen)
         if may_be_infinite and operands(chosen.form) <= _LARGEST:
             chosen = self.with_limits(chosen)
@@ -145,7 +148,7 @@ class _Search(Pool):
         failures = chosen.float32.failures + chosen.float64.failures
         near = (c for c in self.measured.values() if c.form is not chosen.form and c.form in self.origin)
         good = (c for c in near if c.float32.failures + c.float64.failures <= failures or chosen.wide)
-        found = (c.form for c in sorted(good, key=lambda c: c.price) if self.equal(c.form))
+        found = (c.form for c in sorted(good, key=lambda c: c.price) if self.equal(c.form) and not self.spoils(c.form))
         return tuple((form, self.origin[form]) for form in islice(found, _MOST_CHEAP))
 
     def add_other(self, other: Expr) -> None:
@@ -162,6 +165,25 @@ class _Search(Pool):
                 break
             measure()
         self.cheapen()
+
+    def smooth(self, pick: Callable[[], Candidate]) -> Candidate:
+        """What is picked of the forms that autograd can differentiate where it can the formula."""
+        for _ in range(_MOST_SPOILED):
+            chosen = pick()
+            if not self.spoils(chosen.form):
+                return chosen
+            del self.measured[chosen.form]
+            self.rejected.add(chosen.form)
+        return pick()
+
+    def spoils(self, form: Expr) -> bool:
+        """Whether a form of a derivative has none itself where the formula has one."""
+        return not self.is_value and form is not self.formula and self.smoothness.is_lost(form)
+
+    @cached_property
+    def smoothness(self) -> Smoothness:
+        """The derivatives of the formula."""
+        return Smoothness(self.formula, self.judge.sample)
 
     def with_digits(self, chosen: Candidate) -> Candidate:
         """The candidate; where it is not finite everywhere, the best of those that have a digit at more points."""

@@ -223,3 +223,12 @@ def test_an_order_that_is_too_high_does_not_hide_a_lower_one() -> None:
     """Of 9 by 9 coefficients there is a pole in this interval; 7 by 7 are precise enough."""
     target = Target.about(Fraction(1), V - f("log", V) - 1, X)
     assert approximation(target, Interval(Fraction(-15, 32), Fraction(3, 8))) is not None
+
+
+@pytest.mark.parametrize("formula", ["sigmoid(exp(3*x))", "tanh(exp(3*x))", "1 / (1 + exp(-exp(3*x)))"])
+def test_double_exponentials_have_an_end(formula: str) -> None:
+    """Their limits have more digits than a memory."""
+    x = torch.tensor([-2.0, 0.0, 1.0, 3.0], dtype=torch.float64, requires_grad=True)
+    item = compiled_text(f"op: f\ntensors: {{x: }}\noutputs: {{y: {formula}}}\n")
+    own, right = (torch.autograd.grad(f(x).sum(), x)[0] for f in (item.function, item.composite))
+    torch.testing.assert_close(own, right)

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 import torch
-from tests.plan.test_fusion import evaluate
 
 from symgrad.accuracy.machine import machine
 from symgrad.analysis.sizes import Sizes
@@ -17,6 +16,7 @@ from symgrad.ir.expr import Expr, make, symbol
 from symgrad.ir.traversal import topological
 from symgrad.plan.meeting import Accumulated, accumulated
 from symgrad.plan.saving import remaining_cost
+from tests.plan.test_fusion import evaluate
 
 X, W = symbol("x", "tensor", ("B", "D")), symbol("w", "tensor", ("B", "D"))
 

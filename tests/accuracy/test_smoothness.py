@@ -1,0 +1,40 @@
+"""A derivative is written so that autograd can differentiate it wherever it could the formula."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from compiled import compiled_text
+
+from symgrad.accuracy.evaluate import FLOAT64
+from symgrad.accuracy.measure import Sample
+from symgrad.accuracy.smoothness import Smoothness
+from symgrad.ir.expr import make, symbol
+
+X = symbol("x")
+
+
+def test_what_passes_through_infinity_has_no_derivative() -> None:
+    formula, sample = X / (X**2 + 1), Sample({FLOAT64: [{X: 0.0}, {X: 1.5}]})
+    smoothness = Smoothness(formula, sample)
+    assert smoothness.is_lost(1 / (1 / X + X))
+    assert not smoothness.is_lost(formula)
+    assert not smoothness.is_lost(X / make("hypot", X, 1 + 0 * X) ** 2)
+    assert not Smoothness(1 / X, sample).is_lost(X / X**2), "nor has the formula"
+    assert not Smoothness(formula, Sample({FLOAT64: [{X: 1.5}]})).is_lost(1 / (1 / X + X))
+
+
+@pytest.mark.parametrize(
+    ("formula", "second"),
+    [("a * log1p(x**2)", 2.0), ("a * log(1 + x**2) + 0*b", 2.0), ("log(a*x**2 + a*b + b)", 1.0), ("log1p(x**2)", 2.0)],
+)
+def test_logarithms_of_squares_have_second_derivatives_at_zero(formula: str, second: float) -> None:
+    names = [n for n in ("x", "a", "b") if n in formula.replace("log1p", "")]
+    declared = ", ".join(f"{n}: {{domain: '(0, oo)'}}" if n != "x" else "x: " for n in names)
+    item = compiled_text(f"op: f\ntensors: {{{declared}}}\noutputs: {{y: '{formula}'}}\n")
+    values = {"x": torch.zeros(3, dtype=torch.float64, requires_grad=True)}
+    values |= {"a": torch.ones(3, dtype=torch.float64), "b": torch.ones(3, dtype=torch.float64)}
+    x = values["x"]
+    (first,) = torch.autograd.grad(item.function(*(values[n] for n in names)).sum(), x, create_graph=True)
+    (found,) = torch.autograd.grad(first.sum(), x)
+    assert found.tolist() == pytest.approx([second] * 3)
