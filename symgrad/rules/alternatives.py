@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from symgrad.ir.expr import HALF, ONE, OO, PI, ZERO, Expr, sqrt
+from collections.abc import Mapping
+
+from symgrad.ir.expr import HALF, ONE, OO, PI, ZERO, Expr, split_coefficient, sqrt
 from symgrad.ir.truth import compare, logical, where
 from symgrad.rules.rule import Rule
 from symgrad.rules.words import (
@@ -54,6 +56,12 @@ def _sigmoid_difference(x: Expr, y: Expr) -> Expr:
 
 def _slope_difference(x: Expr, y: Expr) -> Expr:
     return _sigmoid_difference(x, y) * _sigmoid_difference(-y, x)
+
+
+def _is_taken_away(bindings: Mapping[Expr, Expr]) -> bool:
+    """Whether `b` is no number with a minus: sqrt(v) + eps cancels for no eps that anybody adds."""
+    value = bindings[b]
+    return not (value.is_static and split_coefficient(value)[0] < 0)
 
 
 def _log_sinh(x: Expr) -> Expr:
@@ -108,8 +116,8 @@ ALTERNATIVE_RULES = (
         "the roots cancel",
         domain=POSITIVE,
     ),
-    Rule("root-minus", sqrt(a) - b, (a - b**2) / (sqrt(a) + b), "the root cancels", domain=POSITIVE),
-    Rule("root-complement", b - sqrt(a), (b**2 - a) / (sqrt(a) + b), "the root cancels", domain=POSITIVE),
+    Rule("root-minus", sqrt(a) - b, (a - b**2) / (sqrt(a) + b), "the root cancels", _is_taken_away, POSITIVE),
+    Rule("root-complement", b - sqrt(a), (b**2 - a) / (sqrt(a) + b), "the root cancels", _is_taken_away, POSITIVE),
     Rule(
         "inverse-root-minus-one", a**-HALF - 1, (1 - a) / (sqrt(a) * (1 + sqrt(a))), "cancels near 1", domain=POSITIVE
     ),
