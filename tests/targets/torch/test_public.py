@@ -264,6 +264,21 @@ def test_tracing_takes_the_formula() -> None:
     torch.testing.assert_close(traced(torch.zeros(3)), torch.ones(3))
 
 
+@pytest.mark.parametrize("name", ["besselj(1, x)", "lambertw(x)", "airy_ai(x)"])
+def test_an_exported_program_has_the_derivatives_that_torch_lacks(name: str) -> None:
+    """torch differentiates what was traced, and took these for constants."""
+    item = compiled_text(f"\nop: lacking\ntensors: {{x: }}\noutputs: {{y: '{name}'}}\n")
+
+    class Net(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> Any:
+            return item.function(x)
+
+    x = torch.tensor([0.7, 1.5], dtype=torch.float64, requires_grad=True)
+    program = torch.export.export(Net(), (x.detach(),)).module()
+    own, right = (torch.autograd.grad(f(x).sum(), x)[0] for f in (program, item.function))
+    torch.testing.assert_close(own, right)
+
+
 def test_functions_are_documented() -> None:
     for path in ALL:
         item = compiled(path)

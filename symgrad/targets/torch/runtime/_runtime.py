@@ -52,7 +52,7 @@ def forward_mode() -> bool:
 
 def differentiated() -> bool:
     """Tell whether something may differentiate what is computed now."""
-    return torch.is_grad_enabled() or forward_mode()
+    return torch.is_grad_enabled() or forward_mode() or is_exporting()
 
 
 def is_exporting() -> bool:

@@ -259,6 +259,8 @@ def _with_slopes(x: Tensor, w: Tensor) -> Tensor:
 
 
 def dawson_by_autograd(x: Tensor) -> Tensor:
+    if not rt.differentiated():
+        return dawson(x)
     at = x.detach()
     value, first = dawson(at), dawson_prime(at)
     second = -2 * value - 2 * at * first
@@ -266,6 +268,8 @@ def dawson_by_autograd(x: Tensor) -> Tensor:
 
 
 def dawson_prime_by_autograd(x: Tensor) -> Tensor:
+    if not rt.differentiated():
+        return dawson_prime(x)
     at = x.detach()
     value, first = dawson(at), dawson_prime(at)
     second = -2 * value - 2 * at * first
@@ -475,12 +479,16 @@ def airy_ai_prime(x: Tensor) -> Tensor:
 
 
 def airy_ai_by_autograd(x: Tensor) -> Tensor:
+    if not rt.differentiated():
+        return airy_ai(x)
     at = x.detach()
     value, slope = airy_ai(at), airy_ai_prime(at)
     return _attached(x, value, slope, at * value, value + at * slope)
 
 
 def airy_ai_prime_by_autograd(x: Tensor) -> Tensor:
+    if not rt.differentiated():
+        return airy_ai_prime(x)
     at = x.detach()
     value, slope = airy_ai(at), airy_ai_prime(at)
     return _attached(x, slope, at * value, value + at * slope, 2 * slope + at * at * value)
