@@ -7,6 +7,7 @@ autograd, forward mode, vmap and torch.compile see through it.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from decimal import Decimal, localcontext
 
 import torch
@@ -124,6 +125,34 @@ def scaled_modified_bessel_k1(x: Tensor) -> Tensor:
     zero, one = torch.special.scaled_modified_bessel_k0(at), torch.special.scaled_modified_bessel_k1(at)
     d1, d2, d3 = _bessel_slopes(zero, one, at, -1.0, -1.0)
     return _attached(x, one, one + d1, one + 2 * d1 + d2, one + 3 * d1 + 3 * d2 + d3)
+
+
+def gammainc(a: Tensor, x: Tensor) -> Tensor:
+    return _incomplete(torch.special.gammainc, 1.0, a, x)
+
+
+def gammaincc(a: Tensor, x: Tensor) -> Tensor:
+    return _incomplete(torch.special.gammaincc, -1.0, a, x)
+
+
+def _incomplete(function: Callable[[Tensor, Tensor], Tensor], sign: float, a: Tensor, x: Tensor) -> Tensor:
+    """An incomplete gamma function, of which torch has no forward mode."""
+    if not rt.differentiated():
+        return function(a, x)
+    at = x.detach()
+    first = sign * torch.exp(torch.xlogy(a - 1, at) - at - torch.lgamma(a))
+    ratio = (a - 1) / at - 1
+    return _attached(x, function(a, at), first, first * ratio, first * (ratio * ratio - (a - 1) / (at * at)))
+
+
+def zeta(s: Tensor, q: Tensor) -> Tensor:
+    """Hurwitz's zeta function, of which torch has no forward mode."""
+    own: Callable[[Tensor, Tensor], Tensor] = torch.special.zeta
+    if not rt.differentiated():
+        return own(s, q)
+    at = q.detach()
+    first, second = -s * own(s + 1, at), s * (s + 1) * own(s + 2, at)
+    return _attached(q, own(s, at), first, second, -s * (s + 1) * (s + 2) * own(s + 3, at))
 
 
 def lambertw(x: Tensor) -> Tensor:
