@@ -49,7 +49,9 @@ def request(paths: Sequence[Path], out: Path | None, tests: Path | None, **more:
     return Request(found_specs(paths), out or config.out or Path("generated"), tests, whole=whole, **more)
 
 
-specs_argument = click.argument("specs", nargs=-1, metavar="SPEC...", type=click.Path(path_type=Path), callback=_paths)
+specs_argument = click.argument(
+    "specs", nargs=-1, metavar="SPEC...", type=click.Path(readable=False, path_type=Path), callback=_paths
+)
 out_option = click.option(
     "-o",
     "--out",

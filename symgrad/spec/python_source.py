@@ -26,6 +26,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 from collections.abc import Mapping as Mapping_
+from typing import TypeAlias
 
 from symgrad.errors import Location, Mistake, SpecError, shown
 from symgrad.spec.checks import build_spec
@@ -44,7 +45,7 @@ _TORCH = frozenset({"Tensor", "torch.Tensor"})
 _PLAIN_TYPES = frozenset({"float", "int", "bool", "str"})
 _OF_THE_FUNCTION = frozenset({"op", "tensors", "hyperparameters", "let", "outputs"})
 
-Function = ast.FunctionDef
+Function: TypeAlias = "ast.FunctionDef | ast.AsyncFunctionDef"
 
 
 def read_functions(text: str, path: str) -> list[Spec]:
@@ -99,7 +100,7 @@ def decorated(tree: ast.Module, *, every: bool = False) -> Iterator[tuple[Functi
             modules |= {alias.asname or alias.name for alias in node.names if alias.name == "symgrad"}
         elif isinstance(node, ast.ImportFrom) and node.module == "symgrad":
             names |= {alias.asname or alias.name for alias in node.names if alias.name == "op"}
-    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
     for function in sorted(functions, key=lambda f: f.lineno):
         found = None
         for decorator in function.decorator_list:
@@ -134,6 +135,8 @@ class _Reader(PythonNodes):
     # ------------------------------------------------------------------------------------ the spec
     def _keys(self) -> dict[str, Entry]:
         function = self._function
+        if isinstance(function, ast.AsyncFunctionDef):
+            self._fault(function, function.name, "an operation is no coroutine; leave out 'async'")
         own = self._decorator_keys()
         name = own.pop("name", None)
         keys = dict([self._entry("op", function, self._word(function.name, function) if name is None else name.value)])

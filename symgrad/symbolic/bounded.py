@@ -30,6 +30,13 @@ def bounded(work: Callable[[], T], otherwise: T, most: int = _MOST_CALLS) -> T:
         if calls > most:
             raise _Spent
 
+    def unraisable(event: sys.UnraisableHookArgs) -> None:
+        if event.exc_type is not _Spent:
+            reported(event)
+        else:  # raised in a destructor, after which Python goes on, and has forgotten who counts
+            sys.settrace(count)
+
+    reported, sys.unraisablehook = sys.unraisablehook, unraisable
     sys.settrace(count)
     try:
         return work()
@@ -37,3 +44,4 @@ def bounded(work: Callable[[], T], otherwise: T, most: int = _MOST_CALLS) -> T:
         return otherwise
     finally:
         sys.settrace(before)
+        sys.unraisablehook = reported

@@ -285,6 +285,7 @@ MISTAKES: dict[str, tuple[int, str]] = {
     "1e999999999": (0, "'1e999999999' is beyond every floating-point number"),
     "9**9**9**9 * x": (3, "a constant beyond every floating-point number"),
     "2**5000 * x": (0, "a constant beyond every floating-point number"),
+    "binomial(10**9, 5*10**8) * x": (0, "a constant beyond every floating-point number"),
     "x / 0": (4, "division by zero"),
     "x / (1 - 1)": (5, "division by zero"),
     "x * log(0)": (4, "this constant is infinite, or beyond every number; write -oo for infinity"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 
+import pytest
 import sympy as sp
 
 from symgrad.symbolic.bounded import bounded
@@ -32,3 +33,23 @@ def test_a_handler_of_exceptions_does_not_hold_it_up() -> None:
                 continue
 
     assert bounded(endless, "given up", 1000) == "given up"
+
+
+def test_a_destructor_that_is_interrupted_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = list[object]()
+    monkeypatch.setattr(sys, "unraisablehook", seen.append)
+
+    def nothing() -> None: ...
+
+    class Short:
+        def __del__(self) -> None:
+            nothing()
+
+    def endless() -> str:
+        while True:
+            Short()
+            nothing()
+
+    for most in range(1000, 1004):  # one of which ends in the destructor
+        assert bounded(endless, "given up", most) == "given up"
+    assert not seen and sys.unraisablehook == seen.append

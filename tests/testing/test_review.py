@@ -79,7 +79,13 @@ def test_a_file_that_does_not_parse_is_named_with_its_line(tmp_path: Path) -> No
 
 @pytest.mark.parametrize(
     ("target", "words"),
-    [("ops.py", "neither"), ("none.py::f", "no file"), ("math:nothing", "has no nothing"), ("no_such:f", "cannot")],
+    [
+        ("ops.py", "neither"),
+        ("none.py::f", "no file"),
+        ("math:nothing", "has no nothing"),
+        ("no_such:f", "cannot"),
+        ("math:pi", "is no function but 3.14"),
+    ],
 )
 def test_a_bad_target_is_explained(target: str, words: str) -> None:
     with pytest.raises(ValueError, match=words):

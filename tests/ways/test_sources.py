@@ -18,6 +18,7 @@ from sympy.stats import Normal
 
 import symgrad
 from symgrad.parse import parse_formulas
+from symgrad.pipeline import compile_spec
 from symgrad.spec import load_specs, parse_spec
 from symgrad.spec.write import as_yaml
 from tests.ways import decorated
@@ -89,6 +90,7 @@ def test_a_python_file_is_what_its_yaml_is() -> None:
         ("def f(x):\n    x = 2 * x\n    return x + 1\n", "3:5", "'x' is declared already"),
         ("def f(x, *, k=open('f')):\n    return x * k\n", "2:15", "must be a literal"),
         ("def f(*x):\n    return x\n", "2:8", "arguments by name"),
+        ("async def f(x):\n    return x\n", "2:1", "leave out 'async'"),
         ("def f(x):\n    é = x; return é * zz\n", "3:23", "unknown name 'zz'"),
         ("def f(x)\n    return x\n", "2:9", "not valid Python"),
         ("def f(x, b: Optional[Tensor] = None):\n    return x + b\n", "2:32", "such as b=0"),
@@ -273,6 +275,21 @@ def test_an_operation_is_callable_has_its_names_and_its_mathematics(capsys: pyte
 def test_a_hyperparameter_may_have_any_name_of_pythons_own() -> None:
     op = symgrad.op("op: f\ntensors: {x: }\nhyperparameters: {self: 1.5, args: 1.0}\noutputs: {y: self*args*x}\n")
     assert op(torch.ones(2), self=2.0, args=3.0).tolist() == [6.0, 6.0]
+
+
+def test_names_of_modules_and_constants_may_be_those_of_hyperparameters_and_operations() -> None:
+    text = (
+        "op: none\ntensors: {x: , w: }\noutputs: {y: exp(-self * x) * math * w}\nmodule: {parameters: {w: 1.0}}\n"
+        'hyperparameters: {self: {default: 2.0, domain: "(0, oo)"}, math: {default: 3.0, domain: "(0, oo)"}}\n'
+    )
+    op = symgrad.op(text)
+    assert op(torch.zeros(2), torch.ones(2)).tolist() == [3.0, 3.0]
+    with pytest.raises(ValueError, match="math must be in"):
+        op(torch.zeros(2), torch.ones(2), math=-1.0)
+    spec = parse_spec(text + "options: {targets: [torch, mlx, jax]}\n")
+    for name, written in compile_spec(spec).files.items():
+        if name.endswith(".py"):
+            compile(written, name, "exec")
 
 
 def test_a_large_formula_and_one_with_integers_show_no_marks_of_the_compiler() -> None:
