@@ -120,7 +120,8 @@ def accumulated(
     plain = Accumulated.apart(gradients)
     if len({o for o, _ in gradients}) < 2:
         return plain
-    maps = _Maps(values)
+    sizes = {name: max(g.size for (own, _), g in plain.gradients.items() if own == name) for name, _ in plain.gradients}
+    maps = _Maps(values, sorted(sizes, key=lambda name: (-sizes[name], name)))
     joined: dict[tuple[str, str], Expr] = {}
     for tensor in dict.fromkeys(t for _, t in gradients):
         groups = maps.grouped(plain.of(tensor), estimate)
@@ -139,15 +140,20 @@ def accumulated(
 
 @dataclass
 class _Maps:
-    """The linear maps that gradients have in common; `values` have the shapes of cotangents and sums."""
+    """The linear maps that gradients have in common; `values` have the shapes of cotangents and sums.
+
+    `order` are the cotangents in the order in which they meet, for all tensors: longer ways first, for shorter ones are
+    parts of them.
+    """
 
     values: Mapping[Expr, Expr]
+    order: list[str]
     meetings: dict[tuple[tuple[str, Expr], ...], Meeting] = field(default_factory=dict)
 
     def grouped(self, parts: Sequence[tuple[str, Expr]], estimate: Estimate) -> list[tuple[str, Expr]]:
         """The parts of a gradient, with those in one that have a map in common which is worth it."""
         groups: list[tuple[str, Expr]] = []
-        for part in sorted(parts, key=lambda part: -part[1].size):  # longer ways first: shorter ones are parts of them
+        for part in sorted(parts, key=lambda part: (self.order.index(part[0]), -part[1].size)):
             place, group = next(self._joined(groups, part, estimate), (len(groups), part))
             groups[place : place + 1] = [group]
         return groups
@@ -180,6 +186,7 @@ class _Maps:
             own = symbol(f"{_PREFIX}_{len(self.meetings)}", "cotangent", declared_shape(value))
             self.meetings[terms] = Meeting(own, terms)
             self.values = {**self.values, own: value}
+            self.order.insert(0, own.name)
         return self.meetings[terms]
 
 

@@ -47,6 +47,11 @@ CASES = {
     "reduced": (H * W, total(H)),
     "with numbers of either sign": (1 - H, softmax(-H), H / 3),
     "through a product of matrices": (make("matmul", H, make("mT", W)), softmax(H)),
+    "through products with different matrices": (
+        softmax(make("matmul", H, make("mT", softmax(W)))),
+        softmax(make("matmul", H, make("mT", softmax(X)))),
+        softmax(H),
+    ),
     "which meet twice": (softmax(H) + softmax(softmax(X)), H * softmax(X)),
 }
 
@@ -54,7 +59,8 @@ CASES = {
 @pytest.mark.parametrize("outputs", CASES.values(), ids=CASES)
 def test_gradients_are_what_they_were(outputs: tuple[Expr, ...]) -> None:
     apart, together = met(*outputs)
-    assert together.meetings
+    read = frozenset[Expr]().union(*(form.symbols for form in together.forms))
+    assert together.meetings and all(m.symbol in read for m in together.meetings)
     generator = torch.Generator().manual_seed(3)
     values: dict[Expr, Any] = {s: torch.randn(4, 5, generator=generator, dtype=torch.float64) for s in (X, W)}
     forward = evaluate(machine(outputs), values)
@@ -97,14 +103,58 @@ def test_others_stay_apart(outputs: tuple[Expr, ...]) -> None:
     assert together.gradients == {(f"grad_{o}", t): g for (o, t), g in apart.items()}
 
 
-def test_what_is_summed_over_its_own_dimension_is_not_added_to_what_has_another_size() -> None:
+def each_product(forms: Any) -> float:
+    """An estimate for which sharing products is worth it."""
+    return 2.0 * sum(n.op == "mul" for n in topological(*forms))
+
+
+@pytest.mark.parametrize("factor", [ex.ONE, total(make("exp", X), keepdim=True)], ids=["alone", "times a column"])
+def test_what_is_summed_over_its_own_dimension_is_not_added_to_what_has_another_size(factor: Expr) -> None:
     """The sum of a column is not that of what it broadcasts to."""
-    g, h = cotangent("y0"), cotangent("y1")
-    own = {g: X, h: total(X, keepdim=True)}
-    apart = {(c.name.removeprefix("grad_"), "w"): H * W * total(c, keepdim=True) for c in own}
-    together = accumulated(apart, own, lambda forms: sum(n.op == "mul" for n in topological(*forms)) * 2.0)
+    own = {cotangent("y0"): X, cotangent("y1"): total(X, keepdim=True)}
+    apart = {(c.name.removeprefix("grad_"), "w"): H * W * total(factor * c, keepdim=True) for c in own}
+    together = accumulated(apart, own, each_product)
     ((_, first), (_, second)) = together.meetings[0].terms
-    assert {first, second} == {total(c, keepdim=True) for c in own}
+    assert {first, second} == {total(factor * c, keepdim=True) for c in own}
+
+
+def test_products_with_different_matrices_are_different_maps() -> None:
+    own = {cotangent("y0", X): W, cotangent("y1", X): X}
+    apart = {
+        (c.name.removeprefix("grad_"), "w"): make("cumsum", H * make("matmul", W * c, square(of)), dim=-1)
+        for c, of in own.items()
+    }
+    together = accumulated(apart, dict.fromkeys(own, X), each_product)
+    ((_, first), (_, second)) = together.meetings[0].terms
+    assert {first, second} == {make("matmul", W * c, square(of)) for c, of in own.items()}
+
+
+def square(matrix: Expr) -> Expr:
+    return make("matmul", make("mT", matrix), matrix)
+
+
+def test_tensors_share_their_sums() -> None:
+    """The gradients of x and w read one sum, though the order of their terms differs."""
+    _, together = met(2 * softmax(softmax(H)), 3 * H, softmax(H))
+    assert len(together.meetings) == 2
+    assert all(together.readers(m) == ["x", "w"] for m in together.meetings)
+
+
+@pytest.mark.parametrize(("first", "second"), [(3, 2), (2, 3), (3, 3)])
+def test_a_term_that_one_gradient_has_beside_the_other_is_not_lost(first: int, second: int) -> None:
+    g, h = cotangent("y0", X), cotangent("y1", X)
+
+    def pulled(c: Expr, terms: int) -> Expr:
+        parts = [make("cumsum", H * W * c, dim=-1), make("flip", H * X * c, dims=(-1,)), make("flip", W * c, dims=(0,))]
+        return make("roll", ex.add(*parts[:terms]), shifts=1, dims=-1)
+
+    longer = ex.mul(softmax(softmax(H)), g)  # which comes first
+    apart = {("y0", "w"): pulled(longer, first), ("y1", "w"): pulled(h, second)}
+    together = accumulated(apart, {g: X, h: X}, each_product)
+    assert len(together.meetings) == (first == second)
+    values: dict[Expr, Any] = {s: torch.randn(3, 4, dtype=torch.float64) for s in (X, W, g, h)}
+    found, expected = evaluate(machine([together.total("w"), ex.add(*apart.values())]), values)
+    torch.testing.assert_close(found, expected)
 
 
 def test_sums_have_the_names_that_are_wished() -> None:

@@ -452,3 +452,22 @@ def test_a_number_in_forward_mode_has_the_dtype_and_the_device_of_the_tensor_it_
     assert (moved.dtype, moved.device, moved.shape) == (y.dtype, y.device, y.shape)
     if device == "cpu":
         torch.testing.assert_close(moved, torch.full((2, 3), -1 / 3, dtype=torch.float64))
+
+
+def test_cotangents_that_meet_are_added_up_in_every_case_of_what_is_there_and_wanted() -> None:
+    item = compiled_text(
+        "\nop: f\ntensors: {x: {shape: [..., D]}, w: {shape: [..., D]}}\n"
+        "let: {a: 'softmax(w * x, dim=-1)', b: 'softmax(a, dim=-1)', c: 'softmax(b, dim=-1)'}\n"
+        "outputs: {u: 2 * a, v: 2 * b, y: 2 * c}\noptions: {kernels: none}\n"
+    )
+    assert "rt.added(" in ast.unparse(method(item, "backward"))
+    x, w = (torch.randn(3, 4, dtype=torch.float64) for _ in range(2))
+    for there in chain.from_iterable(combinations(range(3), k) for k in (1, 2, 3)):
+        for wanted in ([0], [1], [0, 1]):
+            args = [t.clone().requires_grad_(k in wanted) for k, t in enumerate((x, w))]
+            inputs = [args[k] for k in wanted]
+            ours, theirs = (
+                torch.autograd.grad(sum(f(*args)[k].sin().sum() for k in there), inputs)
+                for f in (item.function, item.composite)
+            )
+            torch.testing.assert_close(ours, theirs)
