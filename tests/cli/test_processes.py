@@ -102,6 +102,13 @@ def test_output_that_the_encoding_lacks():
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals")
+@pytest.mark.skipif(os.name == "nt", reason="a shell closes the output")
+def test_an_output_that_the_shell_has_closed_is_no_traceback():
+    command = f"{sys.executable} -m symgrad --version >&-"
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=120)
+    assert "Traceback" not in done.stderr
+
+
 def test_watch_generates_again_when_a_spec_changes():
     write("specs/a.yaml")
     process = python("-c", "from tests.cli.test_processes import watched; watched()", start_new_session=True)

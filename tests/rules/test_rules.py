@@ -16,6 +16,7 @@ from symgrad.ir.pattern import is_wild
 from symgrad.ir.traversal import substitute, topological
 from symgrad.rules import ALL_RULES, Rule, Transformation
 from symgrad.rules.algebra import exp_of_log_normal, larger_exp_difference
+from symgrad.rules.alternatives import ALTERNATIVE_RULES
 from symgrad.rules.constants import merged_roots, under_one_root
 from symgrad.rules.mixtures import log_of_exponentials, log_of_logistic_interval
 from symgrad.rules.output_reuse import OUTPUT_REUSE, Reuse
@@ -295,3 +296,14 @@ def test_roots_of_constants_are_one_which_divides_where_all_did() -> None:
     assert under_one_root(x / ex.sqrt(ex.num(2)) / ex.sqrt(ex.PI)) == x / ex.sqrt(2 * ex.PI)
     assert under_one_root(x * ex.sqrt(2 * ex.PI) / ex.sqrt(ex.num(2))) == x * ex.sqrt(ex.PI)
     assert under_one_root(x / ex.sqrt(ex.num(2))) == x / ex.sqrt(ex.num(2))
+
+
+@pytest.mark.parametrize("name", ["root-minus", "root-complement"])
+def test_a_number_that_is_added_to_a_root_is_not_taken_for_what_cancels_it(name: str) -> None:
+    """Of Adam's step, (v - eps**2) / (sqrt(v) - eps) is NaN where the root is eps, and has few digits beside it."""
+    (rule,) = (r for r in ALTERNATIVE_RULES if r.name == name)
+    v, y, eps = ex.symbol("v"), ex.symbol("y"), ex.symbol("eps", "float")
+    sign = 1 if name == "root-minus" else -1
+    assert rule.apply(sign * (ex.sqrt(v) + eps)) is None
+    assert rule.apply(sign * ex.sqrt(v) - sign * eps) is not None
+    assert rule.apply(sign * ex.sqrt(v) + sign * y) is not None, "a tensor may be negative"

@@ -78,3 +78,11 @@ def test_the_parser_knows_the_keys_of_the_schema_and_suggests_them(key: str) -> 
     with pytest.raises(SpecError) as caught:
         parse_spec(f"{key}_: 1")
     assert any(f"did you mean '{key}'?" in mistake.message for mistake in caught.value.mistakes)
+
+
+@pytest.mark.parametrize("name", ["aten::relu", "prim::f", "prims::f", "relu"])
+def test_a_library_has_a_namespace_of_its_own(name: str) -> None:
+    text = f'op: f\ntensors: {{x: }}\noutputs: {{y: x}}\noptions: {{library: "{name}"}}\n'
+    with pytest.raises(SpecError, match="not one of torch's own"):
+        parse_spec(text)
+    assert parse_spec(text.replace(name, "atena::relu")).options.library == "atena::relu"
