@@ -102,9 +102,8 @@ def fuse(roots: Iterable[Expr], leaves: frozenset[Expr] = frozenset()) -> list[E
     return [fused[r] for r in roots]
 
 
-_NEW = frozenset(
-    ["add", "sub", "mul", "div", "neg", "slice_back"]
-)  # element by element, or so; operations whose results have memory of their own
+# Operations whose results have memory of their own, which autograd does not keep.
+_NEW = frozenset(["add", "sub", "mul", "div", "neg", "slice_back"])
 
 
 def _slice_added(node: Expr, uses: Mapping[Expr, int], leaves: Container[Expr]) -> tuple[Expr, Expr] | None:

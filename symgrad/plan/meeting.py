@@ -7,7 +7,7 @@ their ways meet, as autograd accumulates it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TypeAlias
@@ -154,14 +154,14 @@ class _Maps:
         """The parts of a gradient, with those in one that have a map in common which is worth it."""
         groups: list[tuple[str, Expr]] = []
         for part in sorted(parts, key=lambda part: (self.order.index(part[0]), -part[1].size)):
-            place, group = next(self._joined(groups, part, estimate), (len(groups), part))
+            place, group = self._joined(groups, part, estimate) or (len(groups), part)
             groups[place : place + 1] = [group]
         return groups
 
     def _joined(
         self, groups: Sequence[tuple[str, Expr]], part: tuple[str, Expr], estimate: Estimate
-    ) -> Iterator[tuple[int, tuple[str, Expr]]]:
-        """The groups with which a part has a map in common that is worth it: their places, and what they become."""
+    ) -> tuple[int, tuple[str, Expr]] | None:
+        """The last group with which a part has a map in common that is worth it: its place, and what it becomes."""
         for place in range(len(groups) - 1, max(-1, len(groups) - 1 - _NEAR), -1):
             name, form = groups[place]
             if name == part[0]:
@@ -178,7 +178,8 @@ class _Maps:
             if estimate([form, part[1]]) - after - len(new) < _WORTH:
                 continue
             placed = {hole: self._meeting(terms).symbol for hole, terms in sums.items()}
-            yield place, (next(iter(placed.values())).name, substitute(whole, placed))
+            return place, (next(iter(placed.values())).name, substitute(whole, placed))
+        return None
 
     def _meeting(self, terms: tuple[tuple[str, Expr], ...]) -> Meeting:
         if terms not in self.meetings:
