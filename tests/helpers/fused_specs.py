@@ -193,3 +193,24 @@ tensors: {x: {shape: [N, D]}, w: {shape: [N, 1]}}
 outputs: {y: "silu(x[..., ::2]) * x[..., 1::2] * w"}
 test: {shapes: {x: [3, 4], w: [3, 1]}}
 """
+STEP = """
+op: step
+tensors: {p: , g: , m: }
+hyperparameters: {rate: 0.1, decay: 0.9}
+let: {new: decay*m + (1 - decay)*g}
+outputs: {q: p - rate*new*rsqrt(1 + new**2), n: new}
+"""
+ROTATED = """
+op: rotated
+tensors: {a: {shape: [B, N]}, b: {shape: [B, N]}, u: {shape: [B, N]}, v: {shape: [B, N]}, t: {shape: [N]}}
+outputs: {c: "cos(t)*a - sin(t)*b + u", d: "sin(t)*a + cos(t)*b + v"}
+"""
+CODED = """
+op: coded
+tensors: {x: {shape: [N, D]}, y: {shape: [N, D]}, z: {shape: [N, D]}}
+outputs:
+  loss: mean((x - y)**2)
+  gate: tanh(z) + sin(x)
+  dots: sum(x*z, dim=-1)
+  ratio: sum(exp(x)*y) / (1 + sum(z**2))
+"""

@@ -18,7 +18,7 @@ from symgrad.differentiate.symbols import cotangent, tangent
 from symgrad.ir import expr as ex
 from symgrad.ir.expr import Expr, make, symbol
 from symgrad.ir.traversal import substitute, topological
-from symgrad.ops.tensors.shapes import declared_shape, extent, shape_sources
+from symgrad.ops.tensors.shapes import Extent, declared_shape, extent, shape_sources
 from symgrad.targets.fused import rows
 from symgrad.targets.fused.elements import Elements
 from symgrad.targets.fused.forms import rational_forms, with_equal_arguments, with_reciprocals, with_row_values
@@ -41,7 +41,7 @@ from symgrad.targets.fused.terms import (
     length,
     operands_of,
 )
-from symgrad.targets.fused.totals import finished, pass_shape, require_known, with_finish
+from symgrad.targets.fused.totals import finished, is_finished, pass_shape, require_known, with_finish
 from symgrad.targets.torch.layout import Layout
 
 __all__ = ["CanSpell", "Kernel", "Kernels", "Operand", "Result", "Second", "Value", "kernels"]
@@ -124,7 +124,7 @@ class _Passes:
             shapes.append(frozenset(leaves))
         views = [{elements.views[leaf] for leaf in own} for own in shapes]
         alike = {frozenset((parts.of_whole(view.tensor), view.dims) for view in own) for own in views}
-        if len(alike) > 1 and not (parts.grid and _are_alike(formulas)):
+        if len(alike) > 1 and not self.are_alike(formulas, results, values):
             raise Unsupported("outputs of different shapes")
         operands = self.operands(elements, frozenset().union(*shapes), tensors)
         if not operands:
@@ -135,6 +135,24 @@ class _Passes:
             raise Unsupported("what follows from sums over parts")
         found = self.kernel(f"forward{self.suffix}", elements, operands, computed, shape, variant.wide_values)
         return with_finish(found, finish, results)
+
+    def are_alike(self, formulas: Sequence[Expr], results: Sequence[Result], values: Sequence[Value]) -> bool:
+        """Whether outputs come from elements of one shape: a declared one, or that of tensors all of one shape."""
+        rows = pass_shape(formulas)
+        known = set[Extent]()
+        for formula, result, value in zip(formulas, results, values, strict=True):
+            if is_finished(value.expr):  # whose sums are over the shape of the pass
+                continue
+            own = value.over if value.total else extent(formula)
+            if own is None or result.reduced:
+                return False
+            if value.dropped or result.row:
+                if rows is None or own.dims[: len(rows) - 1] != rows[:-1]:
+                    return False
+                own = Extent(rows)
+            known.add(own)
+        exact = {e.exact for e in known}
+        return len({e.dims for e in known}) == 1 and (exact == {True} or (self.one_shape and exact == {False}))
 
     @cached_property
     def parts(self) -> Parts:
@@ -440,8 +458,3 @@ def _in_part(result: Result, part: Part | None) -> Result:
         raise Unsupported("a reduction in parts")
     return replace(result, part=part)
 
-
-def _are_alike(formulas: Sequence[Expr]) -> bool:
-    """Whether values have one declared shape."""
-    known = {extent(f) for f in formulas}
-    return len(known) == 1 and all(e.exact for e in known)

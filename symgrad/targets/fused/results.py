@@ -88,7 +88,7 @@ def like_output(
             if not value.dropped:
                 elements.require_elements(value.expr)
         parts = [v.expr / ELEMENTS if v.total == "mean" else v.expr for v in values]
-        return Result(name, ex.add(*parts), total="sum", row="row" if values[0].dropped else "")
+        return Result(name, ex.add(*parts), total="sum", row="row" if any(v.dropped for v in values) else "")
     if any(v.total for v in values) or (not output.row and any(v.dropped for v in values)):
         raise Unsupported("a reduction of a reduction")
     parts = [v.expr for v in values]

@@ -10,6 +10,7 @@ import torch
 from fused import agree, all_written, compiled, needs_compiler, written
 from fused_specs import (
     CHANNEL,
+    CODED,
     CONFIDENT,
     DISTANCE,
     ENTROPY,
@@ -27,6 +28,7 @@ from fused_specs import (
     OPTIONAL,
     OVERLAP,
     PARTS,
+    ROTATED,
     ROWS,
     SCALE,
     SCALED,
@@ -36,6 +38,7 @@ from fused_specs import (
     SIGNED,
     SOFT,
     SPREAD,
+    STEP,
     TWO,
     WAVES,
 )
@@ -50,7 +53,7 @@ pytestmark = needs_compiler
 
 TEXTS = (
     *(GATE, CHANNEL, LOSS, NORM, LAYER, ROWS, GAMMA, TWO, SHIFTED, MEAN, KEPT, LAST, SCORED, SCALE, HEADS, MASKED),
-    *(SOFT, ENTROPY, PARTS, DISTANCE, LENGTHS, OPTIONAL, CONFIDENT, WAVES, SPREAD, OVERLAP),
+    *(SOFT, ENTROPY, PARTS, DISTANCE, LENGTHS, OPTIONAL, CONFIDENT, WAVES, SPREAD, OVERLAP, STEP, ROTATED, CODED),
 )
 
 
@@ -124,6 +127,12 @@ CASES = [
     ("overlap", [(8192,), (8192,)]),
     ("overlap", [(128, 1), (128, 1)]),
     ("overlap", [(4, 8, 16, 32), (4, 8, 16, 32)]),
+    ("step", [(7, 33), (7, 33), (7, 33)]),
+    ("step", [(90000,), (90000,), (90000,)]),
+    ("rotated", [(5, 40), (5, 40), (5, 40), (5, 40), (40,)]),
+    ("rotated", [(1, 1037), (1, 1037), (1, 1037), (1, 1037), (1037,)]),
+    ("coded", [(7, 33), (7, 33), (7, 33)]),
+    ("coded", [(70, 1037), (70, 1037), (70, 1037)]),
 ]
 
 
@@ -352,6 +361,15 @@ def declined(module, act):
     module._kernels.forget()
     act()
     return not any(module._kernels.walks.values())
+
+
+@pytest.mark.parametrize("shape", [(5,), (3, 1), ()], ids=str)
+def test_outputs_of_which_some_would_be_smaller_are_left_to_eager_operations(modules, shape):
+    """One reads all tensors, another two of them."""
+    module = modules["step"]
+    tensors = [torch.randn(shape if k else (3, 5), requires_grad=True) for k in range(3)]
+    assert declined(module, lambda: torch.autograd.backward([y.sum() for y in module.step(*tensors)]))
+    assert [y.shape for y in module.step(*tensors)] == [(3, 5), shape]
 
 
 @pytest.mark.parametrize("given", [True, False], ids=["given", "absent"])

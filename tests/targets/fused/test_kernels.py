@@ -1,0 +1,59 @@
+"""What one pass computes: outputs that come from elements of one shape, whatever tensors each of them reads."""
+
+from __future__ import annotations
+
+import pytest
+from fused_specs import CODED, ROTATED, STEP
+
+from symgrad.compiler.compile import compile_operation
+from symgrad.compiler.operation import leaves
+from symgrad.parse import parse_formulas
+from symgrad.spec import parse_spec
+from symgrad.targets.cpp.spellings import can_spell
+from symgrad.targets.fused.kernels import kernels
+from symgrad.targets.torch.layout import Layout
+
+
+def passes(tensors, outputs):
+    return passes_of(f"op: f\ntensors: {{{tensors}}}\noutputs: {{{outputs}}}\n")
+
+
+def passes_of(text):
+    operation = compile_operation(parse_formulas(parse_spec(text).with_kernels()))
+    return kernels(Layout(operation), leaves(operation.body)[0], "", can_spell)
+
+
+ROWS = "x: {shape: [N, D]}, t: {shape: [N]}"
+
+
+@pytest.mark.parametrize("text", [STEP, ROTATED, CODED])
+def test_one_pass_has_the_outputs_of_different_tensors(text):
+    found = passes_of(text)
+    assert found.forward is not None and found.backward is not None
+
+
+def test_outputs_of_tensors_of_undeclared_shape_are_of_tensors_of_one_shape():
+    assert passes_of(STEP).forward.alike == (0, 1, 2)
+    leading = passes("x: {shape: [..., D]}, y: {shape: [..., D]}", "a: x*sin(x), b: x*y")
+    assert leading.forward.alike == leading.backward.alike == (0, 1)
+
+
+def test_an_output_without_a_tangent_has_one_of_zeros():
+    found = passes("x: , y: , z: ", "a: 'mean((x - y)**2)', b: tanh(z) + sin(x)")
+    assert set(found.tangents) == {0b001, 0b010, 0b100, 0b111}
+
+
+@pytest.mark.parametrize(
+    ("tensors", "outputs"),
+    [
+        (ROWS, "a: 'sum(t[:, None], dim=-1)', b: x*sin(x)"),  # of rows with one element
+        (ROWS, "a: sum(t), b: x*sin(x)"),
+        (ROWS, "a: exp(t), b: 'sum(x*t[:, None], dim=-1)'"),
+        ("x: {shape: [..., D]}, w: {shape: [D]}", "a: x*sin(x)*w, b: w*tanh(w)"),
+        ("x: {shape: [N, D]}, y: ", "a: x*sin(x), b: y*tanh(y)"),
+        ("x: {shape: [N]}, y: {shape: [M]}", "a: x*sin(x), b: y*tanh(y)"),
+    ],
+)
+def test_outputs_of_different_shapes_have_no_pass_in_common(tensors, outputs):
+    found = passes(tensors, outputs)
+    assert found.forward is None
