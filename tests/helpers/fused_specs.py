@@ -214,3 +214,14 @@ outputs:
   dots: sum(x*z, dim=-1)
   ratio: sum(exp(x)*y) / (1 + sum(z**2))
 """
+ADDED = """
+op: added
+tensors: {x: {shape: [..., D]}, y: {shape: [..., D]}, c: {shape: []}}
+let: {n: "sum(x*y, dim=-1, keepdim=True)"}
+outputs: {z: c*n*x/(1 + n**2) + y}
+"""
+RANKED = """
+op: ranked
+tensors: {x: {shape: [N, 1]}, cuts: {shape: [K]}, label: {shape: [N], dtype: int}}
+outputs: {loss: "mean(sum(where(label[:, None] > arange(K), softplus(-x - cuts), softplus(x + cuts)), dim=-1))"}
+"""

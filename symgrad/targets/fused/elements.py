@@ -60,7 +60,7 @@ class Elements:
         self.shape = shape  # of the pass, as far as it is declared
         self.one_shape = one_shape  # whether all tensors of undeclared shape have that of the pass
         self.totals: dict[Expr, Value] = {}  # sums over everything, by the symbols that stand for them
-        self.primals = primals  # the tensors of which tangents have the shapes
+        self.primals = primals  # what tangents and cotangents have the shapes of
         self.of_rows = of_rows  # tensors that have one element for each row, and no last dimension
         self.views: dict[Expr, View] = {PLACE: View(PLACE)}
         self.lent: set[Expr] = set()  # leaves of which a pass has the shape, whether it reads them or not
@@ -153,7 +153,7 @@ class Elements:
                     raise Unsupported("sums over different lengths")
 
     def extent(self, tensor: Expr) -> Extent:
-        """The extent of a tensor that is read; that of a tangent is its primal's."""
+        """The extent of a tensor that is read; that of a tangent or a cotangent is its primal's."""
         return extent(self.primals.get(tensor, tensor))
 
     def lifted(self, value: Expr, dims: tuple[int, ...]) -> Expr:
@@ -168,7 +168,7 @@ class Elements:
         """A leaf of the remaining dimensions as a view that has those of `dims` too, each of size 1."""
         tensor = self.views[leaf].tensor
         known = self.extent(tensor)
-        if known == SCALAR and not tensor.is_differential:
+        if known == SCALAR and (tensor in self.primals or not tensor.is_differential):
             return leaf
         if dims == (-1,):
             return self.leaf(tensor, dims)
@@ -242,6 +242,8 @@ class Elements:
             return value
         if value.dropped and node.args[1].is_differential:
             return value  # it has the shape of an output, which a cotangent has too
+        if self._is_row_of_alike(value, node.args[1]):
+            return Value(make("row_sum", value.expr))
         if value.dropped:
             if value.expr.op != "row_sum":
                 raise Unsupported("a sum of what belongs to a row")
@@ -262,9 +264,18 @@ class Elements:
         if not self.one_shape:
             return False
         own, other = extent(value), extent(like)
+        if _are_tensors(other.lead) and not any(t.is_differential or extent(t).dims != other.dims for t in other.lead):
+            return True
         if own.exact or other.exact or own.dims != other.dims:
             return False
-        return own.lead == other.lead or all(isinstance(t, Expr) and t.op == "sym" for t in own.lead | other.lead)
+        return own.lead == other.lead or _are_tensors(own.lead | other.lead)
+
+    def _is_row_of_alike(self, value: Value, like: Expr) -> bool:
+        """Whether a value that has an element for each of a row is summed to one for each row of tensors of one shape."""
+        if not self.one_shape or value.dropped or value.total or value.dims is not None:
+            return False
+        known = extent(like)
+        return known.dims == (1,) and _are_tensors(known.lead) and bool(self._long_leaves(value.expr))
 
     def _reduction(self, node: Expr) -> Value:
         """A sum over everything, over what a tensor broadcasts in, or along a row."""
@@ -311,10 +322,12 @@ class Elements:
 
     def _is_along_row(self, value: Expr) -> bool:
         """Whether a value has an element for each of a row, also where it is made of reductions of rows."""
-        order = of_elements(value)
-        leaves = [self.views[n] for n in order if n.op == "sym" and n.tensors]
-        long = [v for v in leaves if -1 not in v.dims and extent(v.tensor).dims[-1:] not in ((), (1,))]
-        return bool(long) or not any(n.op in ROW_OPS for n in order)
+        return bool(self._long_leaves(value)) or not any(n.op in ROW_OPS for n in of_elements(value))
+
+    def _long_leaves(self, value: Expr) -> list[View]:
+        """The tensors outside its reductions of rows that are declared to have an element for each of a row."""
+        leaves = [self.views[n] for n in of_elements(value) if n.op == "sym" and n.tensors]
+        return [v for v in leaves if -1 not in v.dims and extent(v.tensor).dims[-1:] not in ((), (1,))]
 
     def places(self, dim: object) -> tuple[int, ...]:
         """Dimensions counted from the end."""
@@ -333,6 +346,11 @@ def _within(dims: tuple[int, ...], length: int) -> tuple[int, ...]:
         if -dim <= length + len(places):
             places.append(dim)
     return tuple(sorted(places))
+
+
+def _are_tensors(lead: frozenset[Any]) -> bool:
+    """Whether leading dimensions are those of tensors that are given."""
+    return bool(lead) and all(isinstance(t, Expr) and t.op == "sym" for t in lead)
 
 
 _RULES: dict[str, Callable[[Elements, Expr], Value]] = {

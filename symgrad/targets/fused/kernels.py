@@ -217,6 +217,7 @@ class _Passes:
         shape = pass_shape([piece for f in self.variant.formulas.values() for piece in self.parts(f)])
         known = {v: s for v, s in self.saved().items() if v is not s}
         primals = {tangent(t.name): self.layout.symbol(t.name) for t in self.layout.spec.tensors}
+        primals |= {cotangent(o): formula for o, formula in self.variant.formulas.items()}
         return Elements(known, self.parts.rank, of_rows, shape, primals, one_shape=self.one_shape)
 
     @cached_property
@@ -457,4 +458,3 @@ def _in_part(result: Result, part: Part | None) -> Result:
     if part is not None and (result.row or result.total or result.reduced):
         raise Unsupported("a reduction in parts")
     return replace(result, part=part)
-

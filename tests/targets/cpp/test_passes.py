@@ -9,6 +9,7 @@ import pytest
 import torch
 from fused import agree, all_written, compiled, needs_compiler, written
 from fused_specs import (
+    ADDED,
     CHANNEL,
     CODED,
     CONFIDENT,
@@ -53,7 +54,22 @@ pytestmark = needs_compiler
 
 TEXTS = (
     *(GATE, CHANNEL, LOSS, NORM, LAYER, ROWS, GAMMA, TWO, SHIFTED, MEAN, KEPT, LAST, SCORED, SCALE, HEADS, MASKED),
-    *(SOFT, ENTROPY, PARTS, DISTANCE, LENGTHS, OPTIONAL, CONFIDENT, WAVES, SPREAD, OVERLAP, STEP, ROTATED, CODED),
+    *(
+        SOFT,
+        ENTROPY,
+        PARTS,
+        DISTANCE,
+        LENGTHS,
+        OPTIONAL,
+        CONFIDENT,
+        WAVES,
+        SPREAD,
+        OVERLAP,
+        STEP,
+        ROTATED,
+        CODED,
+        ADDED,
+    ),
 )
 
 
@@ -131,6 +147,9 @@ CASES = [
     ("step", [(90000,), (90000,), (90000,)]),
     ("rotated", [(5, 40), (5, 40), (5, 40), (5, 40), (40,)]),
     ("rotated", [(1, 1037), (1, 1037), (1, 1037), (1, 1037), (1037,)]),
+    ("added", [(7, 33), (7, 33), ()]),
+    ("added", [(2, 3, 1037), (2, 3, 1037), ()]),
+    ("added", [(4, 1), (4, 1), ()]),
     ("coded", [(7, 33), (7, 33), (7, 33)]),
     ("coded", [(70, 1037), (70, 1037), (70, 1037)]),
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from fused_specs import CODED, ROTATED, STEP
+from fused_specs import ADDED, CODED, RANKED, ROTATED, STEP
 
 from symgrad.compiler.compile import compile_operation
 from symgrad.compiler.operation import leaves
@@ -36,6 +36,13 @@ def test_outputs_of_tensors_of_undeclared_shape_are_of_tensors_of_one_shape():
     assert passes_of(STEP).forward.alike == (0, 1, 2)
     leading = passes("x: {shape: [..., D]}, y: {shape: [..., D]}", "a: x*sin(x), b: x*y")
     assert leading.forward.alike == leading.backward.alike == (0, 1)
+
+
+@pytest.mark.parametrize("text", [ADDED, RANKED])
+def test_sums_over_what_broadcasts_are_those_of_a_declared_shape_or_of_tensors_of_one_shape(text):
+    """Of gradients to reductions of rows, and of those that the cotangent of a number multiplies."""
+    found = passes_of(text)
+    assert found.backward is not None and found.backward.alike in ((), (0, 1))
 
 
 def test_an_output_without_a_tangent_has_one_of_zeros():
