@@ -271,7 +271,7 @@ class Elements:
         return own.lead == other.lead or _are_tensors(own.lead | other.lead)
 
     def _is_row_of_alike(self, value: Value, like: Expr) -> bool:
-        """Whether a value that has an element for each of a row is summed to one for each row of tensors of one shape."""
+        """Whether a value with an element for each of a row is summed to one for each row of tensors of one shape."""
         if not self.one_shape or value.dropped or value.total or value.dims is not None:
             return False
         known = extent(like)
