@@ -167,7 +167,7 @@ class _Search(Pool):
         self.cheapen()
 
     def smooth(self, pick: Callable[[], Candidate]) -> Candidate:
-        """What is picked of the forms that autograd can differentiate where it can the formula."""
+        """What is picked of the forms that are at 0 what the formula is, and that autograd can differentiate there."""
         for _ in range(_MOST_SPOILED):
             chosen = pick()
             if not self.spoils(chosen.form):
@@ -177,12 +177,14 @@ class _Search(Pool):
         return pick()
 
     def spoils(self, form: Expr) -> bool:
-        """Whether a form of a derivative has none itself where the formula has one."""
-        return not self.is_value and form is not self.formula and self.smoothness.is_lost(form)
+        """Whether a form is not infinite where the formula is, or that of a derivative has none where it has one."""
+        if form is self.formula:
+            return False
+        return self.smoothness.misses_pole(form) or (not self.is_value and self.smoothness.is_lost(form))
 
     @cached_property
     def smoothness(self) -> Smoothness:
-        """The derivatives of the formula."""
+        """The formula and its derivatives where a tensor is 0."""
         return Smoothness(self.formula, self.judge.sample)
 
     def with_digits(self, chosen: Candidate) -> Candidate:
@@ -196,7 +198,7 @@ class _Search(Pool):
     def with_limits(self, chosen: Candidate) -> Candidate:
         """The candidate with an infinity inside bounded, where it else misses what the formula tends to."""
         form = self.judge.limits.kept(chosen.form)
-        if form is chosen.form:
+        if form is chosen.form or self.smoothness.misses_pole(form):
             return chosen
         why = "infinity over infinity where there is a limit"
         self.origin[form] = (*self.origin[chosen.form], Step("finite", chosen.form, form, why))

@@ -14,7 +14,7 @@ from symgrad.ops.tensors import TENSOR_OPS
 from symgrad.ops.tensors.row import is_number, is_size
 from symgrad.parse import operations
 from symgrad.parse.alignment import paired
-from symgrad.parse.promotion import floated
+from symgrad.parse.promotion import as_exponent, floated
 
 if TYPE_CHECKING:
     from symgrad.parse.build import Builder
@@ -37,7 +37,7 @@ def binary(builder: Builder, node: ast.BinOp) -> Expr:
         base, exponent = builder.each(builder.number, (node.left, node.right))
         if is_size(exponent) and not is_number(base):
             builder.fail(node.right, "the size of a dimension is no exponent of a tensor; write exp(n*log(x))")
-        return ex.power(base, exponent)
+        return ex.power(base, as_exponent(exponent, base))
     if type(node.op) in LOGICAL:
         operator = type(node.op)
         first, rest = _chain(node, (operator,))
@@ -54,9 +54,19 @@ def binary(builder: Builder, node: ast.BinOp) -> Expr:
     return _product(builder, *_chain(node, _PRODUCT))
 
 
-def _sum(builder: Builder, first: ast.expr, rest: Links) -> Expr:
-    values = paired(*builder.each(builder.number, [first, *(operand for _, operand in rest)]))
+def _operands(builder: Builder, first: ast.expr, rest: Links) -> Sequence[Expr]:
+    """The operands of a chain. What adds up or multiplies infinities may be no number, so none of them is infinite."""
+    nodes = [first, *(operand for _, operand in rest)]
+    values = paired(*builder.each(builder.number, nodes))
     builder.check_digits(first, values)
+    for node, value in zip(nodes, values, strict=True):
+        if ex.split_coefficient(value)[1] is ex.OO:
+            builder.fail(node, "infinity is no number to calculate with; compare with it, or choose it by where()")
+    return values
+
+
+def _sum(builder: Builder, first: ast.expr, rest: Links) -> Expr:
+    values = _operands(builder, first, rest)
     signs = [ONE, *(MINUS_ONE if isinstance(op, ast.Sub) else ONE for op, _ in rest)]
     return floated(ex.add(*(sign * value for sign, value in zip(signs, values, strict=True))), first, rest)
 
@@ -65,8 +75,7 @@ def _product(builder: Builder, first: ast.expr, rest: Links) -> Expr:
     """Products and quotients from left to right; everything between two '@' at once."""
     if any(isinstance(op, ast.MatMult) for op, _ in rest):
         return _matrix_product(builder, first, rest)
-    values = paired(*builder.each(builder.number, [first, *(operand for _, operand in rest)]))
-    builder.check_digits(first, values)
+    values = _operands(builder, first, rest)
     return floated(ex.mul(values[0], *_factors(builder, rest, values[1:])), first, rest)
 
 

@@ -1,4 +1,4 @@
-"""Where torch makes floats of whole numbers although their values stay whole."""
+"""Where whole numbers become floats: where torch makes them so, and where their powers are fractions."""
 
 from __future__ import annotations
 
@@ -7,6 +7,14 @@ from collections.abc import Sequence
 
 from symgrad.analysis.integers import is_whole_tensor
 from symgrad.ir.expr import Expr, make
+
+__all__ = ["as_exponent", "floated"]
+
+
+def as_exponent(exponent: Expr, base: Expr) -> Expr:
+    """An exponent of whole numbers, as floats: to torch a whole number to the power of a tensor with -1 in it is 0."""
+    of_numbers = base.is_static or is_whole_tensor(base)
+    return make("floated", exponent) if of_numbers and is_whole_tensor(exponent) else exponent
 
 
 def floated(value: Expr, first: ast.expr, rest: Sequence[tuple[ast.operator, ast.expr]]) -> Expr:

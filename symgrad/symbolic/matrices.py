@@ -122,7 +122,7 @@ def contracted(expr: Any, symbols: dict[Any, Expr]) -> Any:
             place = sympy.Symbol(str(total), real=True)  # as messages show it
             symbols[place] = value
             places[total] = sympy.IndexedBase(place.name)[indices] if indices else place
-    return _without_indices(expr.xreplace(places))[0]
+    return _each_once(*_without_indices(expr.xreplace(places)))[0]
 
 
 def _contraction(total: Any, symbols: dict[Any, Expr]) -> tuple[Expr, tuple[Any, ...]]:
@@ -135,7 +135,7 @@ def _contraction(total: Any, symbols: dict[Any, Expr]) -> tuple[Expr, tuple[Any,
             raise NotConvertible(f"{shown(str(total))}: {_WHOLE}")
         summed.append(limit[0])
     if isinstance(total, sympy.Product):
-        body, indices = _without_indices(total.function)
+        body, indices = _each_once(*_without_indices(total.function))
         if missing := [i for i in summed if i not in indices]:
             raise NotConvertible(
                 f"{shown(str(total))}: the index {missing[0]} of the product is that of no tensor in it"
@@ -195,6 +195,14 @@ def _without_indices(expr: Any) -> tuple[Any, tuple[Any, ...]]:
         if not all(i.is_Symbol for i in node.indices):
             raise NotConvertible(_SINGLE.format(shown(str(node))))
     return expr.xreplace({node: as_whole(node.base) for node in found}), orders.pop() if orders else ()
+
+
+def _each_once(expr: Any, indices: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
+    """The same again. Raises NotConvertible for the elements of a diagonal, in whose place no whole tensor stands."""
+    twice = next((i for i in indices if indices.count(i) > 1), None)
+    if twice is not None:
+        raise NotConvertible(f"the index {twice} stands twice: sum over it, or write diagonal(x, 0, -2, -1) in a text")
+    return expr, indices
 
 
 def as_whole(item: Any) -> Any:

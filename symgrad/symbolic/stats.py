@@ -14,9 +14,9 @@ __all__ = ["log_density"]
 def log_density(variable: Any, x: Any = None, hyperparameters: Iterable[Any] = ()) -> tuple[list[Any], Any]:
     """The arguments, and the logarithm of the density of a random symbol, -oo outside of the support.
 
-    Arguments are the symbol of the value (by default `x`, with the sign that the support has, of whole numbers where
-    that is discrete) and those of the parameters, in the order of the distribution's. Raises SpecError for what is no
-    random symbol, or has no density in closed form.
+    Arguments are the symbol of the value (by default `x`, a real one, of whole numbers where the support is discrete)
+    and those of the parameters, in the order of the distribution's. Raises SpecError for what is no random symbol, or
+    has no density in closed form.
     """
     from sympy.stats import density
     from sympy.stats.rv import RandomSymbol, SinglePSpace
@@ -29,38 +29,45 @@ def log_density(variable: Any, x: Any = None, hyperparameters: Iterable[Any] = (
     try:
         distribution = space.distribution
         support = None if space.is_Finite else distribution.set
-        x = _value(support, discrete=not space.is_Continuous) if x is None else x
-        found = _chosen(density(variable)(x))
+        x = _value(discrete=not space.is_Continuous) if x is None else x
+        inside = _inside(support, x)
+        found = _chosen(density(variable)(inside))
     except SYMPY_FAULTS as error:
         raise _fault(f"SymPy has no density of it: {str(error) or type(error).__name__}") from None
     named = {str(item) for item in hyperparameters}
     parameters = [s for a in distribution.args for s in sorted(a.free_symbols, key=str) if str(s) not in named]
-    return list(dict.fromkeys([x, *parameters])), _within(support, x, found)
+    return list(dict.fromkeys([x, *parameters])), _within(support, x, found, inside)
 
 
-def _value(support: Any, *, discrete: bool) -> Any:
-    """The symbol of a value in the support; None is that of a finite distribution, whose density knows of it."""
+def _value(*, discrete: bool) -> Any:
     import sympy
 
-    above = support is not None and support.inf.is_nonnegative
-    if discrete:
-        return sympy.Symbol("x", integer=True, **({"nonnegative": True} if above else {}))
-    return sympy.Symbol("x", **({"positive": True} if above else {"real": True}))
+    return sympy.Symbol("x", integer=True) if discrete else sympy.Symbol("x", real=True)
 
 
-def _within(support: Any, x: Any, density: Any) -> Any:
+def _inside(support: Any, x: Any) -> Any:
+    """A symbol in place of that of the value, with the sign that the support has; None is that of a finite distribution,
+    whose density knows of it."""
+    import sympy
+
+    if support is None or not support.inf.is_nonnegative or not x.is_Symbol:
+        return x
+    return sympy.Dummy(x.name, integer=True, nonnegative=True) if x.is_integer else sympy.Dummy(x.name, positive=True)
+
+
+def _within(support: Any, x: Any, density: Any, inside_symbol: Any) -> Any:
     """The logarithm inside of the support, where SymPy's density does not know of it itself."""
     import sympy
 
     if support is None or isinstance(density, sympy.Piecewise):
-        return _logarithm(density)
+        return _logarithm(density).xreplace({inside_symbol: x})
     low, high = support.inf, support.sup
     if isinstance(support, sympy.Interval):
         inside = [support.as_relational(x)]
     else:
         inside = [x >= low, *([x <= high] if high.is_finite else [])] if low.is_finite else []
     condition = sympy.And(*inside)
-    found = _logarithm(density)
+    found = _logarithm(density).xreplace({inside_symbol: x})
     return found if condition == True else sympy.Piecewise((found, condition), (-sympy.oo, True))  # noqa: E712
 
 

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 
 # Each of these enters its checks into the table.
 from symgrad.testing import compilers, conduct, derivatives, dtypes, half, packing, transforms, values  # noqa: F401
-from symgrad.testing.checks import CHECKS, Finding, applicable, run
+from symgrad.testing.checks import CHECKS, Finding, applicable, brief, run
 from symgrad.testing.facts import Input, Settings, Shapes, Subject
+from symgrad.testing.samples import bound, closed, draw, forward_ad
 
-__all__ = ["CHECKS", "Report", "check_function", "inspect_subject", "make_subject"]
+__all__ = ["CHECKS", "Report", "check_function", "inspect_subject", "make_subject", "with_its_modes"]
 
 
 @dataclass(frozen=True)
@@ -70,8 +71,6 @@ def make_subject(
 
 def _outputs(reference: Callable[..., Any], inputs: Sequence[Input], facts: dict[str, Any]) -> tuple[str, ...]:
     """Names for the outputs of a reference, which is called once for their number."""
-    from symgrad.testing.samples import draw
-
     probe = Subject("probe", reference, reference, tuple(inputs), **{k: v for k, v in facts.items() if k in _PROBED})
     found = reference(*draw(probe), **probe.settings[0])
     return tuple(f"y{k}" for k in range(len(found))) if isinstance(found, (tuple, list)) else ("y",)
@@ -121,7 +120,37 @@ def check_function(
     """
     facts |= {"shapes": tuple(shapes), "settings": tuple(settings)}
     subject = make_subject(function, reference, inputs, **facts)
-    report = inspect_subject(subject, only=tuple(only), skip=tuple(skip), devices=devices)
+    only, skip = tuple(only), tuple(skip)
+    subject, missing, without = with_its_modes(subject)
+    report = inspect_subject(subject, only=only, skip=(*skip, *(w for w in without if w not in only)), devices=devices)
+    missing = tuple(f for f in missing if f.check not in skip and (not only or f.check in only))
+    ran = dict.fromkeys((*(f.check for f in missing), *report.ran))
+    report = replace(report, findings=(*missing, *report.findings), ran=tuple(ran))
     if raises and not report.ok:
         raise AssertionError(str(report))
     return report
+
+
+_FUNCTORCH = ("torch_func", "vmap_over_some", "vmap_of_values", "forward_mode", "compiled_torch_func")
+
+
+def with_its_modes(subject: Subject) -> tuple[Subject, tuple[Finding, ...], tuple[str, ...]]:
+    """A subject of which no mode is asked that it has not at all, a finding for each of these, and the checks that
+    need them."""
+    missing: list[Finding] = []
+    without: list[str] = []
+    f, x = closed(subject, bound(subject.call, subject.settings[0]), draw(subject))
+    if x and subject.linear:
+        try:
+            with forward_ad.dual_level():
+                f(*(forward_ad.make_dual(t, torch.ones_like(t)) for t in x))
+        except (NotImplementedError, RuntimeError) as error:
+            missing.append(Finding("forward_mode", "missing", f"forward mode raises: {brief(error)}"))
+            subject = replace(subject, linear=False)
+            without.append("forward_mode_is_refused")
+    try:
+        torch.func.vmap(f)(*(torch.stack([t, t]) for t in x))
+    except (NotImplementedError, RuntimeError) as error:
+        missing.append(Finding("torch_func", "missing", f"no transform of torch.func works: {brief(error)}"))
+        without += _FUNCTORCH
+    return subject, tuple(missing), tuple(without)

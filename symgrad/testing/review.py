@@ -15,12 +15,12 @@ import torch
 from torch import Tensor
 
 from symgrad.parse import Program, parse_formulas
-from symgrad.testing.checks import Finding, brief
+from symgrad.testing.checks import Finding
 from symgrad.testing.conduct import kept_on, saved, size
 from symgrad.testing.facts import Accuracy, Input, Settings, Subject
 from symgrad.testing.magnitudes import over_magnitudes
-from symgrad.testing.report import Report, inspect_subject, make_subject
-from symgrad.testing.samples import bound, closed, draw, forward_ad, gradients, leaves
+from symgrad.testing.report import Report, inspect_subject, make_subject, with_its_modes
+from symgrad.testing.samples import bound, draw, gradients, leaves
 from symgrad.testing.sources import spec_text
 from symgrad.testing.values import WAYS, error_at, value_at
 from symgrad.ways.sources import spec_of
@@ -200,7 +200,7 @@ def audit(
         if "magnitudes" not in skip and (not only or "magnitudes" in only):
             points = over_magnitudes(program, generated.settings[0])
         subject = _beside(function, generated, **facts)
-    subject, missing, without = _able(subject)
+    subject, missing, without = with_its_modes(subject)
     only, skip = ([name for name in names if name != "magnitudes"] for names in (only, skip))
     report = inspect_subject(subject, only=only, skip=(*skip, *(w for w in without if w not in only)))
     far, notes = _far(subject, points)
@@ -284,31 +284,6 @@ def _error(subject: Subject, promise: Accuracy, row: tuple[Any, ...]) -> float:
     except Exception:
         error = math.inf
     return 0.0 if error is None else error
-
-
-_FUNCTORCH = ("torch_func", "vmap_over_some", "vmap_of_values", "forward_mode", "compiled_torch_func")
-
-
-def _able(subject: Subject) -> tuple[Subject, tuple[Finding, ...], tuple[str, ...]]:
-    """The subject without the modes that it has not at all, a finding for each of them, and the checks that need
-    them."""
-    missing: list[Finding] = []
-    without: list[str] = []
-    f, x = closed(subject, bound(subject.call, subject.settings[0]), draw(subject))
-    if x and subject.linear:
-        try:
-            with forward_ad.dual_level():
-                f(*(forward_ad.make_dual(t, torch.ones_like(t)) for t in x))
-        except (NotImplementedError, RuntimeError) as error:
-            missing.append(Finding("forward_mode", "missing", f"forward mode raises: {brief(error)}"))
-            subject = replace(subject, linear=False)
-            without += ["forward_mode_is_refused"]
-    try:
-        torch.func.vmap(f)(*(torch.stack([t, t]) for t in x))
-    except (NotImplementedError, RuntimeError) as error:
-        missing.append(Finding("torch_func", "missing", f"no transform of torch.func works: {brief(error)}"))
-        without += _FUNCTORCH
-    return subject, tuple(missing), tuple(without)
 
 
 # ------------------------------------------------------------------------------------------ figures
