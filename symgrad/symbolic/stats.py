@@ -46,8 +46,10 @@ def _value(*, discrete: bool) -> Any:
 
 
 def _inside(support: Any, x: Any) -> Any:
-    """A symbol in place of that of the value, with the sign that the support has; None is that of a finite distribution,
-    whose density knows of it."""
+    """A symbol in place of that of the value, with the sign that the support has.
+
+    The support None is that of a finite distribution, whose density knows of it.
+    """
     import sympy
 
     if support is None or not support.inf.is_nonnegative or not x.is_Symbol:

@@ -225,3 +225,13 @@ op: ranked
 tensors: {x: {shape: [N, 1]}, cuts: {shape: [K]}, label: {shape: [N], dtype: int}}
 outputs: {loss: "mean(sum(where(label[:, None] > arange(K), softplus(-x - cuts), softplus(x + cuts)), dim=-1))"}
 """
+CRITIC = """
+op: critic
+tensors: {d: {shape: [B]}, g: {shape: [B, D]}}
+outputs: {loss: mean(relu(1 - d)) + mean((norm(g, dim=1) - 1)**2) + sum(d**2)/sum(g**2)}
+"""
+WEIGHTED = """
+op: weighted
+tensors: {x: {shape: [N, D]}, t: {shape: [N]}}
+outputs: {y: "t**2 * logsumexp(x, dim=-1)"}
+"""

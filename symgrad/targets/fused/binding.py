@@ -296,7 +296,7 @@ def _part(part: Part) -> str:
 
 
 def _result(result: Result) -> str:
-    kind = "tensor" if result.place is not None else (result.total and "total") or result.row or "full"
+    kind = (result.total and "total") or result.row or ("tensor" if result.place is not None else "full")
     if result.leaf is not None:
         kind = "sum"
     dims = result.dims

@@ -232,7 +232,12 @@ class Elements:
 
     def _count(self, node: Expr) -> Value:
         if node["dim"] is None:
-            return Value(ROWS if self(node.args[0]).dropped else ELEMENTS)
+            known = extent(node.args[0])
+            if self.shape is None or not known.exact or known.dims == self.shape:
+                return Value(ROWS if self(node.args[0]).dropped else ELEMENTS)
+            if known.dims != self.shape[:-1]:
+                raise Unsupported("a number of other elements")
+            return Value(ROWS)
         places = self.places(node["dim"])
         return Value(ROW if places == (-1,) else size_of(places))
 

@@ -18,6 +18,13 @@ __all__ = ["gradient_of", "like_output", "output_of", "tangent_of"]
 
 
 def gradient_of(elements: Elements, name: str, place: int, own: Expr, gradients: Sequence[Expr]) -> Result:
+    """The gradient of a tensor: summed to its shape, or of a tensor with an element for each row computed for the row."""
+    shape, known = elements.shape, extent(own)
+    if shape and known.exact and known.dims == shape[:-1]:
+        found = [elements(g) for g in gradients]
+        if all(v.dims is None and not v.total for v in found):  # nothing is summed
+            parts = [v.expr if v.dropped else elements.lifted(v.expr, (-1,)) for v in found]
+            return Result(name, ex.add(*parts), place, row="row")
     values, gone = zip(*(_summed(elements, g, own) for g in gradients), strict=True)
     dims = set(gone)
     if len(dims) > 1 or any(v.total or v.dropped or v.kept or v.like not in (None, own) for v in values):

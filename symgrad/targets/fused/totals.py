@@ -15,7 +15,7 @@ from symgrad.ir.expr import Expr, symbol
 from symgrad.ir.traversal import topological
 from symgrad.ops.tensors.extent import Dim, extent
 from symgrad.targets.fused.model import Kernel, Result
-from symgrad.targets.fused.terms import ELEMENTS, TOTAL, Unsupported, Value, View, is_count, is_total
+from symgrad.targets.fused.terms import ELEMENTS, ROWS, TOTAL, Unsupported, Value, View, is_count, is_total
 
 if TYPE_CHECKING:
     from symgrad.targets.fused.elements import Elements
@@ -69,7 +69,10 @@ def named_total(elements: Elements, value: Value) -> Value:
         raise Unsupported("totals of different shapes")
     factors = value.expr.args if value.expr.op == "mul" else (value.expr,)
     outside = [f for f in factors if f.number is not None]  # one sum serves all multiples of it
-    expr = ex.mul(*(f for f in factors if f not in outside), *([] if value.total == "sum" else [1 / ELEMENTS]))
+    expr = ex.mul(
+        *(f for f in factors if f not in outside),
+        *([] if value.total == "sum" else [1 / (ROWS if value.dropped else ELEMENTS)]),
+    )
     leaf = symbol(f"{TOTAL}{'of rows ' if value.dropped else ''}{expr.digest.hex()[:16]}", "tensor", ())
     elements.totals[leaf] = replace(value, expr=expr, total="sum")
     elements.views[leaf] = View(leaf)

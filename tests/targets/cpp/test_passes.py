@@ -13,6 +13,7 @@ from fused_specs import (
     CHANNEL,
     CODED,
     CONFIDENT,
+    CRITIC,
     DISTANCE,
     ENTROPY,
     GAMMA,
@@ -42,6 +43,7 @@ from fused_specs import (
     STEP,
     TWO,
     WAVES,
+    WEIGHTED,
 )
 from nightly import sampled
 from torch.utils import _pytree as pytree
@@ -54,22 +56,8 @@ pytestmark = needs_compiler
 
 TEXTS = (
     *(GATE, CHANNEL, LOSS, NORM, LAYER, ROWS, GAMMA, TWO, SHIFTED, MEAN, KEPT, LAST, SCORED, SCALE, HEADS, MASKED),
-    *(
-        SOFT,
-        ENTROPY,
-        PARTS,
-        DISTANCE,
-        LENGTHS,
-        OPTIONAL,
-        CONFIDENT,
-        WAVES,
-        SPREAD,
-        OVERLAP,
-        STEP,
-        ROTATED,
-        CODED,
-        ADDED,
-    ),
+    *(SOFT, ENTROPY, PARTS, DISTANCE, LENGTHS, OPTIONAL, CONFIDENT, WAVES, SPREAD, OVERLAP, STEP, ROTATED, CODED),
+    *(ADDED, CRITIC, WEIGHTED),
 )
 
 
@@ -150,6 +138,11 @@ CASES = [
     ("added", [(7, 33), (7, 33), ()]),
     ("added", [(2, 3, 1037), (2, 3, 1037), ()]),
     ("added", [(4, 1), (4, 1), ()]),
+    ("critic", [(40,), (40, 33)]),
+    ("critic", [(300,), (300, 300)]),
+    ("critic", [(5,), (5, 1)]),
+    ("weighted", [(40, 33), (40,)]),
+    ("weighted", [(300, 300), (300,)]),
     ("coded", [(7, 33), (7, 33), (7, 33)]),
     ("coded", [(70, 1037), (70, 1037), (70, 1037)]),
 ]
