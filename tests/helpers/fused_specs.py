@@ -228,7 +228,7 @@ outputs: {loss: "mean(sum(where(label[:, None] > arange(K), softplus(-x - cuts),
 CRITIC = """
 op: critic
 tensors: {d: {shape: [B]}, g: {shape: [B, D]}}
-outputs: {loss: mean(relu(1 - d)) + mean((norm(g, dim=1) - 1)**2) + sum(d**2)/sum(g**2)}
+outputs: {loss: "mean(relu(1 - d)) + mean((norm(g, dim=1) - 1)**2) + sum(d**2)/sum(g**2)"}
 """
 WEIGHTED = """
 op: weighted

@@ -18,7 +18,7 @@ __all__ = ["gradient_of", "like_output", "output_of", "tangent_of"]
 
 
 def gradient_of(elements: Elements, name: str, place: int, own: Expr, gradients: Sequence[Expr]) -> Result:
-    """The gradient of a tensor: summed to its shape, or of a tensor with an element for each row computed for the row."""
+    """The gradient of a tensor: summed to its shape, or a value for each row where the tensor has one for each."""
     shape, known = elements.shape, extent(own)
     if shape and known.exact and known.dims == shape[:-1]:
         found = [elements(g) for g in gradients]
