@@ -88,10 +88,13 @@ def _same(node: Expr, lowered: Lowered) -> Expr:
 
 
 def _sum(node: Expr, lowered: Lowered) -> Expr:
-    """Left to right; terms with a negative coefficient are subtracted."""
-    total: Expr | None = None
+    """Left to right, after a part that a term reads; terms with a negative coefficient are subtracted."""
+    part = _part_that_is_read(node)
+    total = None if part is None else lowered[part]
     for term in node.args:
         factor, rest = ex.split_coefficient(term)
+        if total is not None and part is not None and term in part.args:
+            continue
         if total is None:
             total = lowered[term]
         elif total.is_static and term.is_static:
@@ -102,6 +105,28 @@ def _sum(node: Expr, lowered: Lowered) -> Expr:
             total = make("add", total, lowered[term])
     assert total is not None
     return total
+
+
+def _part_that_is_read(node: Expr) -> Expr | None:
+    """A sum of some of the terms that another one reads, such as a - b in a - b - max(a - b, c).
+
+    Added up first it is computed once, and what is taken away from it is of what was computed.
+    """
+    terms = frozenset(node.args)
+    for term in node.args:
+        read = _inside(term)
+        parts = () if read.op in ("add", "mul", "pow") else map(_inside, read.args)
+        part = next((a for a in parts if a.op == "add" and not a.is_static and terms.issuperset(a.args)), None)
+        if part is not None:
+            return part
+    return None
+
+
+def _inside(value: Expr) -> Expr:
+    """A value without a coefficient, and without what only tells that it is computed once."""
+    while value.op in ("boundary", "held") or (value.op == "mul" and ex.split_coefficient(value)[0] != 1):
+        value = value.args[0] if value.op != "mul" else ex.split_coefficient(value)[1]
+    return value
 
 
 def _term(factor: Fraction, rest: Expr, lowered: Lowered) -> Expr:

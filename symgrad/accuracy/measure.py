@@ -12,6 +12,7 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import compress
 from types import MappingProxyType
 from typing import Any
 
@@ -21,6 +22,7 @@ from symgrad.accuracy.equality import Check
 from symgrad.accuracy.evaluate import FLOAT32, FLOAT64, Environment, Format
 from symgrad.accuracy.limits import Limits
 from symgrad.accuracy.machine import machine_form
+from symgrad.accuracy.sampling import both_equal
 from symgrad.accuracy.simulate import ROUGH, Simulation
 from symgrad.accuracy.truth import Table, Truth
 from symgrad.ir import expr as ex
@@ -278,6 +280,18 @@ class Judge:
             p for i, p in enumerate(points) if i not in known and written[i] != written[i] and values[i] == values[i]
         ]
         return bool(suspect) and not Check(suspect)(self.formula, form)
+
+    def loses(self, form: Expr, other: Expr) -> bool:
+        """Whether a form is not finite in float32 where another one is, two tensors being equal and a third extreme."""
+        found, kept = (self._beside_equal(machine_form(f)) for f in (form, other))
+        return any(math.isfinite(a) and not math.isfinite(b) for a, b in zip(kept, found, strict=True))
+
+    @cached_property
+    def _beside_equal(self) -> Simulation:
+        points = self.sample.points[FLOAT32]
+        near = list(compress(points, self.sample.near(FLOAT32)))
+        tensors = sorted((t for t in self.formula.tensors if t["kind"] == "tensor"), key=lambda t: t.name)
+        return Simulation(both_equal(points, near, tensors), FLOAT32)
 
     @cached_property
     def limits(self) -> Limits:

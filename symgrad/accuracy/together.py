@@ -60,6 +60,8 @@ class Member:
         pairs = (found.float32.ulp, best.float32.ulp, 1.0), (found.float64.ulp, best.float64.ulp, LENIENT)
         if not all(own <= max(least, min(least + _SLACK * unit, acceptable * unit)) for own, least, unit in pairs):
             return False
+        if not found.wide and self.judge.loses(found.form, best.form):
+            return False
         limits = self.judge.limits
         return not self.may_be_infinite or limits.missed(found.form) <= limits.missed(best.form)
 

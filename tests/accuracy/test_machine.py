@@ -206,3 +206,12 @@ def test_products_begin_with_what_they_have_in_common() -> None:
 def test_what_is_small_is_divided_by_what_is_large_without_its_reciprocal() -> None:
     large, row, other = symbol("x", "tensor", ("n", "d")), *(symbol(n, "tensor", ("n", 1)) for n in "rs")
     assert machine_form(row * other / large) is make("div", make("mul", row, other), large)
+
+
+def test_a_part_of_a_sum_that_a_term_reads_is_added_up_first():
+    """So that what is taken away from itself leaves nothing: (x - y) - max(x - y, z)."""
+    part = X - Y
+    form = machine_form(part - make("maximum", part, Z))
+    assert form is make("sub", make("sub", X, Y), make("maximum", make("sub", X, Y), Z))
+    held = make("boundary", -make("boundary", make("maximum", part, Z)))
+    assert form.op == "sub" and machine_form(part + held).args[0] is make("sub", X, Y)

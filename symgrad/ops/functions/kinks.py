@@ -23,14 +23,15 @@ def _indicator(condition: Expr) -> Expr:
 def _extremum_partials(a: Expr, b: Expr, a_loses: str) -> tuple[Expr, Expr]:
     """1/2 for both where they are equal, 0 for the one that loses, and 1 for both beside NaN, as in torch.
 
-    Where one is a number, the other has 0 at the kink, as relu has at 0: `max(x, 0)` and `relu(x)` are one function.
+    Where one is a number, torch has clamp for it, whose closed interval passes the gradient; but max(x, 0) is relu.
     """
     if a is b:
         return HALF, HALF
-    if a.is_static or b.is_static:
-        a_fails, b_fails = ("le", "ge") if a_loses == "lt" else ("ge", "le")
-        return where(compare(a_fails, a, b), ZERO, ONE), where(compare(b_fails, a, b), ZERO, ONE)
     b_loses = truth.MIRRORED[a_loses]
+    if ZERO in (a, b) and a_loses == "lt":
+        return where(compare("le", a, b), ZERO, ONE), where(compare("ge", a, b), ZERO, ONE)
+    if a.is_static or b.is_static:
+        return where(compare(a_loses, a, b), ZERO, ONE), where(compare(b_loses, a, b), ZERO, ONE)
     first, second = (where(compare(loses, a, b), ZERO, ONE) for loses in (a_loses, b_loses))
     tie = compare("eq", a, b)
     return where(tie, HALF, first), where(tie, HALF, second)

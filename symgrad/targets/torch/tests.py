@@ -10,16 +10,14 @@ from symgrad.compiler.operation import Operation, Variant
 from symgrad.compiler.workbench import Workbench
 from symgrad.differentiate.modes import is_tensor_op
 from symgrad.differentiate.ties import released
-from symgrad.ir.expr import ZERO, Expr
-from symgrad.ir.traversal import topological, transform
-from symgrad.ir.truth import compare, where
+from symgrad.ir.expr import ZERO
+from symgrad.ir.traversal import topological
 from symgrad.lower.code import Code, code, constant, keyword, tuple_of
 from symgrad.lower.conditionals import branches
 from symgrad.lower.program import Assign, Program, Return, reads
 from symgrad.lower.python import lines
 from symgrad.lower.schedule import Scope, Target, statements
 from symgrad.ops.functions import FUNCTIONS
-from symgrad.ops.tensors import is_number
 from symgrad.parse.formula import formula
 from symgrad.plan.saving import Saved
 from symgrad.resources import environment
@@ -43,7 +41,6 @@ __all__ = ["render_test"]
 
 _OF_FLOATS = frozenset(row.name for row in FUNCTIONS.values() if row.of_floats)
 _TAKEN = frozenset({"torch", "math", "F", "Any", "Accuracy", "FunctionTests", "Input", "collections", "functools"})
-_FAILS = {"maximum": "le", "minimum": "ge"}  # how a tensor compares with the bound that is chosen in its place
 _NOTES = {"jit = False": "  # torch.jit.load reads no such names"}
 _WIDE = 1e-5  # where the composite computes functions of whole numbers in float32
 
@@ -281,25 +278,12 @@ class _Facts:
     def _guarded(self) -> Program:
         """The composite as autograd differentiates it rightly, where it does not do so of the formula as written.
 
-        Dead branches have harmless arguments, where autograd would give NaN without them. A bound is chosen in a
-        comparison: the slope at the bound is 0, and that of torch.clamp is 1.
+        Dead branches have harmless arguments, where autograd would give NaN without them.
         """
         bench = Workbench(self.layout.operation.program)
-
-        def safe(form: Expr) -> Expr:
-            return transform(bench.guarded(form), _compared_with_bound)
-
-        if all(safe(f) is f for f in self.formulas):
+        if all(bench.guarded(f) is f for f in self.formulas):
             return ()
-        return composite(self.layout, safe)
-
-
-def _compared_with_bound(node: Expr) -> Expr:
-    """The larger or smaller of a tensor and a number, as a choice; NaN stays as it is."""
-    if node.op not in _FAILS or is_number(node):
-        return node
-    value, bound = node.args
-    return where(compare(_FAILS[node.op], value, bound), bound, value) if bound.is_static else node
+        return composite(self.layout, bench.guarded)
 
 
 def _as_ruff_sorts(name: str) -> tuple[int, str]:

@@ -237,20 +237,33 @@ def depth(node: Expr) -> int:
 
 @pytest.mark.parametrize(
     ("formula", "twin"),
-    [("max(x, 0)", "relu(x)"), ("min(max(0, x), c)", "where(x > 0, where(x < c, x, c), 0)")],
+    [
+        ("max(x, 0)", "relu(x)"),
+        ("min(max(0, x), c)", "clamp(relu(x), max=c)"),
+        ("min(x, 2)", "clamp(x, max=2)"),
+        ("max(c, x)", "clamp(x, min=c)"),
+    ],
 )
-def test_a_kink_of_a_tensor_and_a_number_has_the_slope_of_relu(formula: str, twin: str) -> None:
-    """At 0 the slope of relu is 0, and so it is wherever a tensor meets a number."""
+def test_a_kink_of_a_tensor_and_a_number_has_the_slope_of_clamp_but_at_relu(formula: str, twin: str) -> None:
     spec = "op: f\ntensors: {{x: }}\nhyperparameters: {{c: 2.0}}\noutputs: {{y: '{} + 0*c'}}"
     slopes = []
     for text in (formula, twin):
         x = torch.tensor([-1.0, 0.0, 1.0, 2.0, 3.0], requires_grad=True)
         compiled_text(spec.format(text)).module.f(x).sum().backward()
-        slopes.append(x.grad)
-    assert slopes[0] is not None
-    expected = [0.0, 0.0, 1.0, 1.0 if formula == "max(x, 0)" else 0.0, 1.0 if formula == "max(x, 0)" else 0.0]
-    assert slopes[0].tolist() == expected
-    assert torch.equal(slopes[0], slopes[1])  # type: ignore[arg-type]
+        assert x.grad is not None
+        slopes.append(x.grad.tolist())
+    assert slopes[0] == slopes[1]
+    assert slopes[0][1 if "0" in formula else 3] == float("0" not in formula)
+
+
+@pytest.mark.parametrize("formula", ["min(w, c)*v", "max(w, 1)*v**2", "min(w**2, 1)*v", "max(w - 1, 0)*v"])
+def test_second_derivatives_at_a_kink_of_a_tensor_and_a_number_are_symmetric(formula: str) -> None:
+    """The spelling of torch has the slope that the rule has."""
+    spec = f"op: f\ntensors: {{w: , v: }}\nhyperparameters: {{c: 1.0}}\noutputs: {{y: '{formula} + 0*c'}}"
+    op = compiled_text(spec).module.f
+    point = torch.ones(1, dtype=torch.float64), torch.full((1,), 2.0, dtype=torch.float64)
+    (_, first), (second, _) = torch.autograd.functional.hessian(lambda w, v: op(w, v).sum(), point)
+    assert torch.equal(first, second)
 
 
 @pytest.mark.parametrize("name", ["beta", "lbeta"])
