@@ -53,6 +53,7 @@ class Facts:
     Attributes:
         call: the operation.
         composite: its formula as written, with the same arguments, which the framework differentiates.
+        reference: what it differentiates instead, where of the formula it makes NaN in branches not taken.
         inputs: the array arguments, in order.
         cases: hyperparameters and shapes of all arguments to test with; None for one that is not given.
         rules: gradients that the spec gives in place of the derived ones, by argument: functions of all arguments and
@@ -67,6 +68,7 @@ class Facts:
 
     call: ClassVar[Callable[..., Any]]
     composite: ClassVar[Callable[..., Any]]
+    reference: ClassVar[Callable[..., Any] | None] = None
     inputs: ClassVar[Sequence[Input]]
     cases: ClassVar[Sequence[tuple[Mapping[str, Any], Shapes]]]
     rules: ClassVar[Sequence[tuple[str, Callable[..., Any]]]] = ()
@@ -76,6 +78,11 @@ class Facts:
     empty: ClassVar[Sequence[Shapes]] = ()
     large: ClassVar[Sequence[Shapes]] = ()
     golden: ClassVar[Sequence[Golden]] = ()
+
+    @classmethod
+    def differentiated(cls) -> tuple[Callable[..., Any], Callable[..., Any]]:
+        """What is compared where derivatives are."""
+        return cls.call, cls.reference or cls.composite
 
     def points(self) -> Iterator[tuple[Mapping[str, Any], list[Any]]]:
         """Hyperparameters and arguments of every case, as arrays of numpy in float64."""

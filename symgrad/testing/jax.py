@@ -88,10 +88,7 @@ class OperationTests(Facts):
                 if not self.wanted(args) or not any(self.smooth):
                     continue
                 own = [args[k] for k in self.wanted(args)]
-                ours, theirs = (
-                    self._derivatives(f, settings, args, nested=place == 0)
-                    for f in (type(self).call, type(self).composite)
-                )
+                ours, theirs = (self._derivatives(f, settings, args, nested=place == 0) for f in self.differentiated())
                 found, expected = _compiled(lambda *a, f=ours, g=theirs: (f(*a), g(*a)))(*own)
                 for name in found:
                     for k, (a, b) in enumerate(zip(found[name], expected[name], strict=True)):
@@ -104,7 +101,7 @@ class OperationTests(Facts):
         f = self.at(function, settings, args)
         places = self.wanted(args)
         given = [self.inputs[k].name in dict(self.rules) for k in places]
-        is_composite = function is type(self).composite
+        is_composite = function is not type(self).call
 
         def everything(*own: Any) -> dict[str, Any]:
             weights = _varied(jax.eval_shape(f, *own), 1)

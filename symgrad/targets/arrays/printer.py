@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Mapping
 from fractions import Fraction
+from functools import partial, reduce
 
 from symgrad.analysis.integers import is_integer
 from symgrad.ir.expr import COMPARISONS, OO, Expr, split_coefficient
@@ -66,6 +67,12 @@ class Printer(Arithmetic):
 
     def _inner(self, node: Expr) -> Code:
         return self(node.args[0])
+
+    def _logical(self, node: Expr) -> Code:
+        template = self._spelling.logical.get(node.op)
+        if template is None:
+            return super()._logical(node)
+        return reduce(partial(code, template), self._all(node.args))
 
     def _where(self, node: Expr) -> Code:
         condition, then, otherwise = node.args

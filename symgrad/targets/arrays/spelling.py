@@ -26,6 +26,7 @@ class Spelling:
             are the operands and `{rest}` all but the first; `{shape}` is the shape of the operand of which only that
             is read, `{shapes}` those of several.
         attributes: what the framework calls an attribute, where that is not its name here.
+        logical: templates of `and` and `or`, where these are no operators.
         differentiated: spellings in code that is differentiated again, where the framework has other derivatives at
             kinks than PyTorch.
     """
@@ -35,6 +36,7 @@ class Spelling:
     functions: Mapping[str, str]
     operations: Mapping[str, str]
     attributes: Mapping[str, str] = field(default_factory=lambda: {"dim": "axis", "keepdim": "keepdims"})
+    logical: Mapping[str, str] = field(default_factory=dict)
     differentiated: Mapping[str, str] = field(default_factory=dict)
 
     def opened(self, form: Expr) -> Expr:

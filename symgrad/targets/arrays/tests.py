@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 from symgrad.compiler.operation import Variant
+from symgrad.compiler.workbench import Workbench
 from symgrad.ir.expr import Expr
 from symgrad.lower.code import words
 from symgrad.lower.conditionals import branches
@@ -33,7 +35,11 @@ def facts(layout: Layout) -> dict[str, Any]:
     """What a template says of an operation."""
     spec, samples = layout.spec, Samples(layout.operation)
     rules = {t: _rule(layout, t, form) for t, form in layout.operation.program.gradients.items()}
-    composite = branches(layout.operation.body, lambda variant: _composite(layout, variant), layout.condition)
+
+    def written(of: Callable[[Expr], Expr]) -> Program:
+        return branches(layout.operation.body, lambda variant: _composite(layout, variant, of), layout.condition)
+
+    composite, reference = written(_as_written), written(Workbench(layout.operation.program).guarded)
     keywords, taken = _keywords(layout)
     empty = shapes(samples)[1]
     found: dict[str, Any] = {
@@ -42,6 +48,7 @@ def facts(layout: Layout) -> dict[str, Any]:
         "summary": summary(samples),
         "signature": ", ".join([*layout.tensors, *keywords]),
         "composite": [*taken, *lines(composite)],
+        "reference": [*taken, *lines(reference)] if reference != composite else [],
         "inputs": [_input(layout, samples, t.name) for t in spec.tensors],
         "cases": [f"({_mapping(layout, values)}, {literal(sizes)})" for values, sizes in _cases(samples)],
         "rules": [(tensor, [*taken, *lines(rule)]) for tensor, rule in rules.items()],
@@ -56,7 +63,9 @@ def facts(layout: Layout) -> dict[str, Any]:
         "golden": list(golden(layout)),
         "call_signature": signature(layout, "Any"),
     }
-    found["imported"] = reads(composite).union(*map(reads, rules.values()), *(words(v) for _, v, _ in refused(spec)))
+    found["imported"] = reads((*composite, *reference)).union(
+        *map(reads, rules.values()), *(words(v) for _, v, _ in refused(spec))
+    )
     found["constants"] = [(name, constant_value(node)) for node, name in layout.constants.items()]
     return found
 
@@ -69,11 +78,15 @@ def _keywords(layout: Layout) -> tuple[list[str], list[str]]:
     return [*(["*", *own] if own else []), *(["**others"] if others else [])], others
 
 
-def _composite(layout: Layout, variant: Variant) -> Program:
-    """The formulas as written."""
+def _as_written(form: Expr) -> Expr:
+    return form
+
+
+def _composite(layout: Layout, variant: Variant, of: Callable[[Expr], Expr]) -> Program:
+    """The formulas as written, or others made of them."""
     scope = layout.scope(layout.symbols(variant), variant)
     targets, results = list[Target](), list[str]()
-    for name, form in variant.formulas.items():
+    for name, form in ((name, of(formula)) for name, formula in variant.formulas.items()):
         if len(variant.formulas) == 1:
             targets.append(Target(form, Return))
         else:

@@ -111,6 +111,8 @@ MLX = Spelling(
         "drop": "rt.drop({0}, {axis}, {keepdims})",
         "count": "",
     },
+    # Under vmap MLX's operators take a first operand that is not mapped for one that is.
+    logical={"and": "mx.logical_and({0}, {1})", "or": "mx.logical_or({0}, {1})"},
     # MLX has 0 for the derivative of clip at its ends, and for that of maximum and minimum at a tie; that of where is a
     # product with the condition, so that NaN on the other side passes.
     differentiated={

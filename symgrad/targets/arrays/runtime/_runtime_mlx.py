@@ -701,14 +701,14 @@ def hypot(a: Any, b: Any) -> Array:
 def xlogy(x: Any, y: Any) -> Array:
     """Return ``x * log(y)``, and 0 where x is 0."""
     x, y = _pair(x, y)
-    none = (x == 0) & ~mx.isnan(y)
+    none = mx.logical_and(x == 0, ~mx.isnan(y))  # `&` is wrong under vmap where one is not mapped
     return mx.where(none, 0, x * mx.log(mx.where(none, 1, y)))
 
 
 def xlog1py(x: Any, y: Any) -> Array:
     """Return ``x * log1p(y)``, and 0 where x is 0."""
     x, y = _pair(x, y)
-    none = (x == 0) & ~mx.isnan(y)
+    none = mx.logical_and(x == 0, ~mx.isnan(y))  # `&` is wrong under vmap where one is not mapped
     return mx.where(none, 0, x * mx.log1p(mx.where(none, 0, y)))
 
 
