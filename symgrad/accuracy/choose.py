@@ -63,7 +63,7 @@ _MOST_SAVINGS = 8  # steps, each of which saves something
 _MOST_WIDE = 4
 _MOST_SHOWN = 12
 _MOST_CHEAP = 6
-_MOST_SPOILED = 8
+_MOST_SPOILED = 24
 _POINTS = (Fraction(0), Fraction(1), Fraction(-1), None)  # None is infinity
 
 _DIRECTED = (*RECOGNISE, *KINKS, *STABILISE)
@@ -180,11 +180,11 @@ class _Search(Pool):
         """Whether a form is not infinite where the formula is, or that of a derivative has none where it has one."""
         if form is self.formula:
             return False
-        return self.smoothness.misses_pole(form) or (not self.is_value and self.smoothness.is_lost(form))
+        return self.judge.misses_pole(form) or (not self.is_value and self.smoothness.is_lost(form))
 
     @cached_property
     def smoothness(self) -> Smoothness:
-        """The formula and its derivatives where a tensor is 0."""
+        """The derivatives of the formula where a tensor is 0."""
         return Smoothness(self.formula, self.judge.sample)
 
     def with_digits(self, chosen: Candidate) -> Candidate:
@@ -198,7 +198,7 @@ class _Search(Pool):
     def with_limits(self, chosen: Candidate) -> Candidate:
         """The candidate with an infinity inside bounded, where it else misses what the formula tends to."""
         form = self.judge.limits.kept(chosen.form)
-        if form is chosen.form or self.smoothness.misses_pole(form):
+        if form is chosen.form or self.judge.misses_pole(form):
             return chosen
         why = "infinity over infinity where there is a limit"
         self.origin[form] = (*self.origin[chosen.form], Step("finite", chosen.form, form, why))

@@ -12,7 +12,7 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import compress
+from itertools import compress, islice
 from types import MappingProxyType
 from typing import Any
 
@@ -86,6 +86,7 @@ class Score:
 
 FAR = 1e18  # beyond it overflow guards are weighed
 _OUTSIDE = (2.0**59, 2.0**61, 2.0**64, 2.0**70, 2.0**90, 2.0**110, 2.0**126)
+_MOST_ZEROS = 24
 _MOST_CHECKS = 20  # points at which a rewritten form is compared
 
 
@@ -146,6 +147,11 @@ class Sample:
             column = (point[symbol] for point in self.points[target])
             self._moves[target, symbol] = [target.ulp_exponent(value) if value else None for value in column]
         return self._moves[target, symbol]
+
+    def zeros(self, tensors: Collection[Expr]) -> list[Environment]:
+        """Some points of float64 at which nothing is extreme and one of the tensors is 0: there infinities arise."""
+        near = compress(self.points[FLOAT64], self.near(FLOAT64))
+        return list(islice((p for p in near if any(p.get(t) == 0 for t in tensors)), _MOST_ZEROS))
 
     @property
     def symbols(self) -> Collection[Expr]:
@@ -280,6 +286,16 @@ class Judge:
             p for i, p in enumerate(points) if i not in known and written[i] != written[i] and values[i] == values[i]
         ]
         return bool(suspect) and not Check(suspect)(self.formula, form)
+
+    def misses_pole(self, form: Expr) -> bool:
+        """Whether a form is no number where a tensor is 0 and the formula infinite: k*log(x) - log(x) for
+        (k - 1)*log(x)."""
+        written, own = (self._at_zeros(machine_form(f)) for f in (self.formula, form))
+        return any(math.isinf(a) and a != b for a, b in zip(written, own, strict=True))
+
+    @cached_property
+    def _at_zeros(self) -> Simulation:
+        return Simulation(self.sample.zeros([t for t in self.formula.tensors if t["kind"] == "tensor"]), FLOAT64)
 
     def loses(self, form: Expr, other: Expr) -> bool:
         """Whether a form is not finite in float32 where another one is, two tensors being equal and a third extreme."""

@@ -1,13 +1,9 @@
-"""What a form is where a tensor is 0: infinite where the formula is, and differentiable where autograd can it.
-
-Second derivatives are those of backward.
-"""
+"""Whether autograd can differentiate a form where it can the formula: second derivatives are those of backward."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from itertools import compress, islice
 
 from symgrad.accuracy.autograd import Autograd
 from symgrad.accuracy.evaluate import FLOAT64, Environment
@@ -19,28 +15,18 @@ from symgrad.ir.traversal import substitute, topological
 
 __all__ = ["Smoothness"]
 
-_MOST_POINTS = 24
-
 
 class Smoothness:
-    """A formula and its derivatives by autograd, where nothing is extreme and a tensor is 0: there infinities arise.
+    """The derivatives of a formula by autograd, where nothing is extreme and a tensor is 0: there infinities arise.
 
     Of choices those branches count that are chosen: the other ones are guarded where they are written.
     """
 
     def __init__(self, formula: Expr, sample: Sample) -> None:
         self._tensors = [t for t in formula.tensors if t["kind"] == "tensor"]
-        near = compress(sample.points[FLOAT64], sample.near(FLOAT64))
-        zeros = (p for p in near if any(p.get(t) == 0 for t in self._tensors))
-        self._points: Sequence[Environment] = list(islice(zeros, _MOST_POINTS))
+        self._points: Sequence[Environment] = sample.zeros(self._tensors)
         self._formula = formula
         self._known: dict[Expr, list[list[float]]] = {}
-
-    def misses_pole(self, form: Expr) -> bool:
-        """Whether a form is no number where the formula is infinite: k*log(x) - log(x) for (k - 1)*log(x) at 0."""
-        values = Simulation(self._points, FLOAT64)
-        written, own = (values(machine_form(f)) for f in (self._formula, form))
-        return any(math.isinf(a) and a != b for a, b in zip(written, own, strict=True))
 
     def is_lost(self, form: Expr) -> bool:
         """Whether a form has a derivative that is not finite where that of the formula is: 1 / (1/x + x) at 0."""

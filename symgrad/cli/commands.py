@@ -239,6 +239,8 @@ def report(specs: tuple[Path, ...], html: bool, out: Path, bench: Path | None, p
         rows = json.loads(bench.read_text(encoding="utf-8")) if bench else []
         if not (isinstance(rows, list) and all(isinstance(row, dict) and "op" in row for row in rows)):
             raise ValueError("no list of measurements")
+        if any("form" not in row for row in rows):
+            raise ValueError("figures of --target jax or mlx, which a page does not show")
     except (OSError, ValueError) as error:
         raise click.BadParameter(f"{bench}: not what `symgrad bench --json` writes ({error})") from None
     return write_report(terminal(), found_specs(specs), out, bench=rows, proven=prove, jobs=jobs)

@@ -111,10 +111,9 @@ def load_all(
     They are for these ``targets``, or else for those that each names.
     """
     specs = [spec for path in paths for spec in ([path] if isinstance(path, Failed) else load(path))]
-    return [
-        spec if isinstance(spec, Failed) else spec.with_kernels(kernels).with_targets(targets)
-        for spec in _without_rivals(specs)
-    ]
+    return _without_rivals(
+        [spec if isinstance(spec, Failed) else spec.with_kernels(kernels).with_targets(targets) for spec in specs]
+    )
 
 
 def compile_all(
@@ -151,6 +150,8 @@ def load(path: str) -> Sequence[Spec | Failed]:
     """The specs in a file, or why there are none."""
     try:
         if path == STANDARD_INPUT:
+            if sys.stdin is None:  # closed
+                return [Failed(path, "the standard input is closed")]
             return [parse_spec(sys.stdin.buffer.read(MAX_BYTES + 1), "<stdin>")]
         return load_specs(path)
     except SpecError as error:
@@ -164,15 +165,30 @@ def _without_rivals(specs: Sequence[Spec | Failed]) -> list[Spec | Failed]:
     rivals: dict[str, list[Spec]] = defaultdict(list)
     for spec in specs:
         if isinstance(spec, Spec):
-            rivals[spec.op].append(spec)
+            for module in _modules(spec):
+                rivals[module].append(spec)
 
     def judged(spec: Spec | Failed) -> Spec | Failed:
-        if isinstance(spec, Failed) or len(rivals[spec.op]) == 1:
+        if isinstance(spec, Failed):
             return spec
-        others = ", ".join(other.path for other in rivals[spec.op] if other is not spec)
-        return Failed(spec.path, _op_mistake(spec, f"{spec.op!r} is also the op of {others}").render())
+        module = next((m for m in _modules(spec) if len(rivals[m]) > 1), None)
+        if module is None:
+            return spec
+        others = [other for other in rivals[module] if other is not spec]
+        message = f"{spec.op!r} is also the op of {', '.join(other.path for other in others)}"
+        if any(other.op != spec.op for other in others):
+            named = ", ".join(f"{other.op!r} of {other.path}" for other in others)
+            message = f"{spec.op!r} and {named} would be written to one file, {module}.py; rename one"
+        return Failed(spec.path, _op_mistake(spec, message).render())
 
     return [judged(spec) for spec in specs]
+
+
+def _modules(spec: Spec) -> list[str]:
+    """The names of the Python files of a spec, its own first."""
+    targets = [spec.op if target == "torch" else f"{spec.op}_{target}" for target in spec.options.targets]
+    triton = [f"{spec.op}_triton"] if spec.options.kernels == "all" else []
+    return [*dict.fromkeys([*targets, *(f"test_{name}" for name in targets), *triton])]
 
 
 def _op_mistake(spec: Spec, message: str) -> Mistake:

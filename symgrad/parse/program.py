@@ -387,6 +387,9 @@ def _misfit(value: Expr, overwritten: Expr | None) -> str:
         return ""
     if overwritten not in shape_sources(value) and not same_shape(shape_sources(value), overwritten):
         return f"not known to be of the shape of {overwritten.name!r}, which 'inplace' overwrites"
+    own, known = extent(value), extent(overwritten)
+    if own.exact and known.exact and own != known:
+        return f"of shape {own}, where {overwritten.name!r}, which 'inplace' overwrites, has {known}"
     kinds = [("int_tensor", "integers", is_integer(value)), ("bool_tensor", "truth values", value.is_boolean)]
     held = next((text for kind, text, fits in kinds if overwritten["kind"] == kind and not fits), "")
     return held and f"{overwritten.name!r}, which 'inplace' overwrites, holds {held}; the result does not"

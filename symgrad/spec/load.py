@@ -59,7 +59,9 @@ def parse_spec(text: str | bytes, path: str = "<spec>") -> Spec:
 
 def with_formula_mistakes(mistakes: Iterable[Mistake], spec: Spec) -> SpecError:
     """What is wrong with a spec, and with its formulas as far as that can be told."""
-    return SpecError([*mistakes, *_formula_mistakes(spec)])
+    known = list(mistakes)
+    places = {m.location for m in known}
+    return SpecError([*known, *(m for m in _formula_mistakes(spec) if m.location not in places)])
 
 
 def _formula_mistakes(spec: Spec) -> tuple[Mistake, ...]:

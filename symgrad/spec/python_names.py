@@ -6,7 +6,7 @@ import ast
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
-__all__ = ["Assigned", "assigned", "constants_of", "read_in"]
+__all__ = ["Assigned", "assigned", "called_otherwise", "constants_of", "read_in"]
 
 # A name, the expression it stands for, and which of its results where it has several.
 Assigned = tuple[ast.Name, ast.expr, int | None]
@@ -73,8 +73,31 @@ def _bound(module: ast.Module) -> Iterator[str]:
     for node in ast.walk(module):
         if isinstance(node, ast.Global):
             yield from node.names * 2
-        elif isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load) and id(node) not in inner:
+        elif id(node) in inner:
+            continue
+        elif isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
             yield node.id
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            yield from (alias.asname or alias.name for alias in node.names)
+
+
+def called_otherwise(module: ast.Module, values: Iterable[ast.expr]) -> Iterator[ast.Name]:
+    """The functions that expressions call by a name that the file gives to something of its own.
+
+    They are not run: a formula knows them by what the language means. A function under a decorator may be an operation.
+    """
+    own = {s.name for s in module.body if isinstance(s, ast.FunctionDef | ast.ClassDef) and not s.decorator_list}
+    own |= {name.id for s in module.body for name, _, _ in assigned(s)}
+    own |= {
+        alias.asname
+        for s in module.body
+        if isinstance(s, ast.ImportFrom)
+        for alias in s.names
+        if alias.asname and alias.asname != alias.name
+    }
+    for node in (n for value in values for n in ast.walk(value)):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in own:
+            yield node.func
 
 
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)

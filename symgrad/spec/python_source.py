@@ -32,7 +32,7 @@ from symgrad.errors import Location, Mistake, SpecError, shown
 from symgrad.spec.checks import build_spec
 from symgrad.spec.grammar import SPEC
 from symgrad.spec.model import Spec
-from symgrad.spec.python_names import Assigned, assigned, constants_of, read_in
+from symgrad.spec.python_names import Assigned, assigned, called_otherwise, constants_of, read_in
 from symgrad.spec.python_nodes import Exact, NotLiteral, PythonNodes
 from symgrad.spec.readers import Report
 from symgrad.spec.yaml_source import Document, Entry, Mapping, Node, Scalar, SourceText
@@ -346,7 +346,10 @@ class _Reader(PythonNodes):
             if not self._mistakes:
                 self._fault(self._function, "outputs", "the function returns nothing; end it with 'return'")
             return self._mapping(self._function), self._mapping(self._function)
-        let = {**self._constants([*(value for _, value, _ in let.values()), returned.value], let), **let}
+        values = [*(value for _, value, _ in let.values()), returned.value]
+        for called in called_otherwise(self._module, values):
+            self._fault(called, "", f"{called.id!r} is this file's own, which is not run; write what it computes here")
+        let = {**self._constants(values, let), **let}
         outputs = self._outputs(returned.value, let)
         inner = {
             name: Entry(self._word(name, at), self._formula(value, part)) for name, (at, value, part) in let.items()

@@ -349,6 +349,18 @@ def test_one_op_in_two_specs_is_a_mistake_of_both():
     assert run("gen", "a.yaml", "./a.yaml", Path("a.yaml").resolve()).exit_code == 0
 
 
+def test_two_specs_that_would_write_one_file_both_fail():
+    write("a.yaml", SPEC + "options: {{targets: [torch, jax]}}\n", op="sq")
+    write("b.yaml", op="sq_jax")
+    result = run("gen", "a.yaml", "b.yaml")
+    assert result.exit_code == 1
+    assert "a.yaml:1:5: op: 'sq' and 'sq_jax' of b.yaml would be written to one file, sq_jax.py; rename" in (
+        result.stderr
+    )
+    assert "b.yaml:1:5: op: 'sq_jax' and 'sq' of a.yaml" in result.stderr
+    assert generated() == []
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="the fake compiler reaches forked processes only")
 def test_jobs_change_nothing():
     for op in ("a", "crash", "b", "refused", "c"):

@@ -110,6 +110,11 @@ def test_an_integer_has_no_gradient() -> None:
     ("tensors", "formula", "expected"),
     [
         ("{x: , w: }", "sum(x*w)", "not known to be of the shape of 'x', which 'inplace' overwrites"),
+        (
+            "{x: {shape: [N]}, w: {shape: [M, N]}}",
+            "x*w",
+            "of shape [M, N], where 'x', which 'inplace' overwrites, has [N]",
+        ),
         ("{x: , w: }", "sum(x*w, dim=1)", "not known to be of the shape of 'x', which 'inplace' overwrites"),
         ("{x: {dtype: int}, w: }", "exp(x)*w", "'x', which 'inplace' overwrites, holds integers; the result does not"),
     ],

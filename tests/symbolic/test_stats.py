@@ -49,6 +49,10 @@ def test_a_log_density_is_the_logarithm_of_the_density(variable: Any, at: float,
         (st.Binomial("X", 5, B), 7, {"b": 0.25}),
         (st.Geometric("X", B), 0, {"b": 0.25}),
         (st.Levy("X", M, A), 1.0, {"a": 1.5, "m": 2.0}),
+        (st.Exponential("X", A), -3.0, {"a": 2.0}),
+        (st.Beta("X", A, B), -0.5, {"a": 2.0, "b": 2.0}),
+        (st.Poisson("X", A), -1, {"a": 2.0}),
+        (st.Gamma("X", A, B), 0.0, {"a": 2.0, "b": 2.0}),  # the density is 0 there
     ],
     ids=lambda v: type(v.pspace.distribution).__name__ if hasattr(v, "pspace") else "",
 )

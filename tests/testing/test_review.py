@@ -105,6 +105,29 @@ def test_check_function_raises_with_all_findings() -> None:
     assert check_function(torch.sin, torch.sin, ["x"], only=["value_and_gradients", "torch_func"]).ok
 
 
+def test_what_is_wrong_at_a_kink_is_found_without_a_jvp_which_is_missed_once() -> None:
+    class Relu(torch.autograd.Function):  # of which no copy can be pickled
+        generate_vmap_rule = True
+
+        @staticmethod
+        def forward(x: Any) -> Any:
+            return torch.relu(x)
+
+        @staticmethod
+        def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+            ctx.set_materialize_grads(False)
+            ctx.save_for_backward(*inputs)
+
+        @staticmethod
+        def backward(ctx: Any, grad: Any) -> Any:
+            (x,) = ctx.saved_tensors
+            return None if grad is None else torch.where(x >= 0, grad, 0)
+
+    report = check_function(Relu, torch.relu, ["x"], skip=["pickled"], raises=False)
+    assert {f.check for f in report.findings} == {"every_branch", "forward_mode"}
+    assert check_function(Relu, torch.relu, ["x"], only=["devices", "layouts"]).ok
+
+
 def test_a_check_that_does_not_exist_is_refused() -> None:
     with pytest.raises(ValueError, match="no check called 'hessian'"):
         check_function(torch.sin, torch.sin, ["x"], only=["hessian"])

@@ -155,6 +155,33 @@ def test_a_constant_is_not_made_of_what_the_function_calls_by_the_same_name(
         load_specs(path)
 
 
+@pytest.mark.parametrize(
+    "own",
+    ["def abs(x):\n    return x\n", "from math import sin as abs\n", "abs = sum\n", "class abs: pass\n"],
+    ids=["function", "import", "assignment", "class"],
+)
+def test_a_function_that_is_the_files_own_is_not_taken_for_the_languages(tmp_path: Path, own: str) -> None:
+    path = tmp_path / "ops.py"
+    path.write_text(f"from symgrad import op\n{own}\n@op\ndef f(x):\n    return abs(x) * 2\n")
+    with pytest.raises(symgrad.SpecError, match="'abs' is this file's own, which is not run") as raised:
+        load_specs(path)
+    assert len(raised.value.mistakes) == 1
+
+
+def test_functions_are_imported_by_their_names_and_operations_call_others(tmp_path: Path) -> None:
+    path = tmp_path / "ops.py"
+    body = "@op\ndef relu(x):\n    return max(x, 0)\n@op\ndef f(x):\n    return relu(tanh(x))\n"
+    path.write_text(f"from symgrad import op\nfrom torch import tanh\n{body}")
+    assert [spec.op for spec in load_specs(path)] == ["relu", "f"]
+
+
+def test_a_name_that_is_imported_too_is_no_constant(tmp_path: Path) -> None:
+    path = tmp_path / "ops.py"
+    path.write_text("from symgrad import op\nC = 3\nfrom math import tau as C\n@op\ndef f(x):\n    return C * x\n")
+    with pytest.raises(symgrad.SpecError, match="unknown name 'C'"):
+        parse_formulas(load_specs(path)[0])
+
+
 @pytest.mark.parametrize("name", ["TWICE", "MODE", "SET", "other"])
 def test_what_is_no_constant_of_the_module_is_unknown(tmp_path: Path, name: str) -> None:
     path = tmp_path / "ops.py"

@@ -282,3 +282,14 @@ def test_without_a_private_name_of_torch_passes_run_and_are_right(owner, name, t
     assert bool(module._kernels.known) == (name not in ("_dynamo", "TensorGuards")), "else nothing compares tensors"
     module._kernels.on = False
     agree(found, evaluated(module, tensors, (), range(2)))
+
+
+def test_a_nested_tensor_after_a_known_call_is_left_to_torch_which_refuses_it(modules):
+    """Asked for its size, as a comparison with tensors of earlier calls does, it ends the process."""
+    module = modules["gate"]
+    for _ in range(3):
+        module.gate(torch.ones(2), torch.tensor(1.0))
+    with pytest.warns(UserWarning, match="nested"):
+        nested = torch.nested.nested_tensor([torch.ones(2), torch.ones(3)])
+    with pytest.raises((NotImplementedError, RuntimeError)):
+        module.gate(nested, torch.tensor(1.0))
