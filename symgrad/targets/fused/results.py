@@ -24,7 +24,7 @@ def gradient_of(elements: Elements, name: str, place: int, own: Expr, gradients:
         found = [elements(g) for g in gradients]
         if all(v.dims is None and not v.total for v in found):  # nothing is summed
             parts = [v.expr if v.dropped else elements.lifted(v.expr, (-1,)) for v in found]
-            return Result(name, ex.add(*parts), place, row="row")
+            return Result(name, _added(parts), place, row="row")
     values, gone = zip(*(_summed(elements, g, own) for g in gradients), strict=True)
     dims = set(gone)
     if len(dims) > 1 or any(v.total or v.dropped or v.kept or v.like not in (None, own) for v in values):
@@ -32,7 +32,7 @@ def gradient_of(elements: Elements, name: str, place: int, own: Expr, gradients:
     view = View(own)
     if dims != {()}:
         view = elements.views[elements.lifted_leaf(elements.leaf(own), dims.pop())]
-    value = ex.add(*(v.expr for v in values))
+    value = _added([v.expr for v in values])
     along_row = any(-1 in (v.dims or ()) for v in values)
     if extent(own).dims[-1:] == (1,) and not along_row and any(n.op in ROW_OPS for n in topological(value)):
         value = _under_row_sum(value)
@@ -85,7 +85,7 @@ def like_output(
     if output.reduced:
         if any((v.dims, v.kept, v.scaled) != (output.reduced, output.kept, False) for v in values):
             raise Unsupported("sums over different dimensions")
-        return Result(name, ex.add(*(v.expr for v in values)), reduced=output.reduced, kept=output.kept)
+        return Result(name, _added([v.expr for v in values]), reduced=output.reduced, kept=output.kept)
     if any(v.dims or v.like not in (None, leaf) for v in values):
         raise Unsupported("sums over different dimensions")
     if output.total:
@@ -95,7 +95,7 @@ def like_output(
             if not value.dropped:
                 elements.require_elements(value.expr)
         parts = [v.expr / ELEMENTS if v.total == "mean" else v.expr for v in values]
-        return Result(name, ex.add(*parts), total="sum", row="row" if any(v.dropped for v in values) else "")
+        return Result(name, _added(parts), total="sum", row="row" if any(v.dropped for v in values) else "")
     if any(v.total for v in values) or (not output.row and any(v.dropped for v in values)):
         raise Unsupported("a reduction of a reduction")
     parts = [v.expr for v in values]
@@ -106,7 +106,7 @@ def like_output(
         if leaf is None and not all(of_row):
             raise Unsupported("a value for each element of a row")
         parts = [t if own else make("row_sum", t) for t, own in zip(parts, of_row, strict=True)]
-    return Result(name, ex.add(*parts), row=output.row)
+    return Result(name, _added(parts), row=output.row)
 
 
 def tangent_of(elements: Elements, output: Result, name: str, terms: Sequence[Expr]) -> tuple[Result, Value]:
@@ -115,5 +115,10 @@ def tangent_of(elements: Elements, output: Result, name: str, terms: Sequence[Ex
         found = like_output(elements, output, name, terms)
         return found, Value(found.value)
     values = [named_total(elements, v) if v.total else v for v in map(elements, terms)]
-    value = Value(ex.add(*(v.expr for v in values)))
+    value = Value(_added([v.expr for v in values]))
     return Result(name, value.expr, total=FINISHED), value
+
+
+def _added(terms: Sequence[Expr]) -> Expr:
+    """What several outputs or tensors give, each added up by itself as in eager operations: it may cancel."""
+    return ex.add(*(make("held", t) if t.op == "add" and len(terms) > 1 else t for t in terms))

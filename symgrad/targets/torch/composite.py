@@ -47,19 +47,24 @@ def composite(layout: Layout, form_of: Callable[[Expr], Expr] = lambda formula: 
 
 
 def _differentiable(form: Expr) -> Expr:
-    """The form with functions as autograd differentiates them, where torch's own have no derivative.
-
-    torch.clamp has none where its first argument has fewer elements than its bounds.
-    """
+    """The form with functions as autograd differentiates them, where torch's own have no derivative."""
 
     def visit(node: Expr) -> Expr:
         row = BY_AUTOGRAD.get(node.op)
-        if node.op == "clamp" and any(bound.tensors for bound in node.args[1:]):
-            return make("clamp", make("expand", node.args[0], node), *node.args[1:])
         return make(row.name, *node.args) if row is not None and node.tensors else node
 
-    others = {"clamp", *BY_AUTOGRAD}
-    return transform(form, visit) if any(node.op in others for node in topological(form)) else form
+    return transform(form, visit) if any(node.op in BY_AUTOGRAD for node in topological(form)) else form
+
+
+def with_large_clamps(form: Expr) -> Expr:
+    """The form with what torch.clamp bounds as large as the bounds: it has no derivative of what is smaller."""
+
+    def visit(node: Expr) -> Expr:
+        if node.op == "clamp" and any(bound.tensors for bound in node.args[1:]):
+            return make("clamp", make("expand", node.args[0], node), *node.args[1:])
+        return node
+
+    return transform(form, visit) if any(node.op == "clamp" for node in topological(form)) else form
 
 
 def load_composite(operation: Operation) -> Callable[..., Any]:

@@ -25,7 +25,7 @@ from symgrad.targets.constants import constant_value
 from symgrad.targets.formatting import format_python
 from symgrad.targets.literals import quoted
 from symgrad.targets.torch import dispatch, docs, samples
-from symgrad.targets.torch.composite import composite
+from symgrad.targets.torch.composite import composite, with_large_clamps
 from symgrad.targets.torch.dtypes import floated_in, is_choice_of_numbers, promoted
 from symgrad.targets.torch.figures import figures
 from symgrad.targets.torch.imports import test_imports
@@ -278,12 +278,17 @@ class _Facts:
     def _guarded(self) -> Program:
         """The composite as autograd differentiates it rightly, where it does not do so of the formula as written.
 
-        Dead branches have harmless arguments, where autograd would give NaN without them.
+        Dead branches have harmless arguments, where autograd would give NaN without them, and what is clamped is as
+        large as its bounds.
         """
         bench = Workbench(self.layout.operation.program)
-        if all(bench.guarded(f) is f for f in self.formulas):
+
+        def safe(form: Expr) -> Expr:
+            return with_large_clamps(bench.guarded(form))
+
+        if all(safe(f) is f for f in self.formulas):
             return ()
-        return composite(self.layout, bench.guarded)
+        return composite(self.layout, safe)
 
 
 def _as_ruff_sorts(name: str) -> tuple[int, str]:
