@@ -1223,3 +1223,12 @@ INLINE double trigamma_of(double x) { return trigamma(Lanes<double>(x))[0]; }
 INLINE double erfinv_of(double x) { return erfinv(Lanes<double>(x))[0]; }
 INLINE double erfcx_of(double x) { return erfcx(Lanes<double>(x))[0]; }
 INLINE double log_ndtr_of(double x) { return log_ndtr(Lanes<double>(x))[0]; }
+INLINE double sigmoid_of(double x) { return sigmoid(Lanes<double>(x))[0]; }
+INLINE double sinc_of(double x) { return sinc(Lanes<double>(x))[0]; }
+INLINE double sign_of(double x) { return sign(Lanes<double>(x))[0]; }
+INLINE double relu_of(double x) { return relu(Lanes<double>(x))[0]; }
+INLINE double remainder_of(double x, double y) { return remainder(Lanes<double>(x), Lanes<double>(y))[0]; }
+INLINE double logaddexp_of(double x, double y) { return logaddexp(Lanes<double>(x), Lanes<double>(y))[0]; }
+INLINE double xlogy_of(double x, double y) { return xlogy(Lanes<double>(x), Lanes<double>(y))[0]; }
+INLINE double xlog1py_of(double x, double y) { return xlog1py(Lanes<double>(x), Lanes<double>(y))[0]; }
+INLINE double heaviside_of(double x, double y) { return heaviside(Lanes<double>(x), Lanes<double>(y))[0]; }

@@ -235,3 +235,19 @@ op: weighted
 tensors: {x: {shape: [N, D]}, t: {shape: [N]}}
 outputs: {y: "t**2 * logsumexp(x, dim=-1)"}
 """
+SETTINGS = """
+op: settings
+tensors: {x: }
+hyperparameters: {a: 1.3, n: 3}
+outputs:
+  y: x*sigmoid(a) + x**2*(n % 2) + sign(a)*x + relu(a) + logaddexp(a, n)*x + heaviside(a, 0.5) + sinc(a)*x
+  z: xlogy(a, n) * x + xlog1py(a, n)*sin(x) + (a % 0.7)
+"""
+UNITED = """
+op: united
+tensors: {a: , b: }
+let: {h: "clamp(0.5 + 5*(b - a), 0, 1)"}
+outputs:
+  d: b*(1 - h) + a*h - 0.1*h*(1 - h)
+  e: -0.1*log(exp(-10*a) + exp(-10*b))
+"""

@@ -35,18 +35,20 @@ SPELLINGS = {
             *("sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "erfc", "lgamma", "floor", "ceil"),
         )
     },
-    **{name: _same(name, number=False) for name in ("sigmoid", "sinc", "relu", "sign", "finite")},
-    **{name: Spelling(f"{name}({{0}})", f"{name}_of({{0}})") for name in ("digamma", "erfinv", "erfcx", "log_ndtr")},
+    "finite": _same("finite", number=False),
+    **{
+        name: Spelling(f"{name}({{0}})", f"{name}_of({{0}})")
+        for name in ("digamma", "erfinv", "erfcx", "log_ndtr", "sigmoid", "sinc", "relu", "sign")
+    },
+    **{
+        name: Spelling(f"{name}({{0}}, {{1}})", f"{name}_of({{0}}, {{1}})")
+        for name in ("remainder", "logaddexp", "xlogy", "xlog1py", "heaviside")
+    },
     "abs": Spelling("abs({0})", "__builtin_fabs({0})"),  # __builtin_abs is of whole numbers
     "polygamma": Spelling("trigamma({1})", "trigamma_of({1})"),  # of order 1
     "atan2": Spelling("atan2({0}, {1})", "__builtin_atan2({0}, {1})"),
     "hypot": Spelling("hypot({0}, {1})", "__builtin_hypot({0}, {1})"),
     "fmod": Spelling("fmod({0}, {1})", "__builtin_fmod({0}, {1})"),
-    "remainder": Spelling("remainder({0}, {1})"),
-    "logaddexp": Spelling("logaddexp({0}, {1})"),
-    "xlogy": Spelling("xlogy({0}, {1})"),
-    "xlog1py": Spelling("xlog1py({0}, {1})"),
-    "heaviside": Spelling("heaviside({0}, {1})"),
     "maximum": Spelling("maximum({0}, {1})", "__builtin_fmax({0}, {1})"),
     "minimum": Spelling("minimum({0}, {1})", "__builtin_fmin({0}, {1})"),
     "clamp": Spelling("minimum(maximum({0}, {1}), {2})", "__builtin_fmin(__builtin_fmax({0}, {1}), {2})"),

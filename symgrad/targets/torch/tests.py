@@ -10,7 +10,7 @@ from symgrad.compiler.operation import Operation, Variant
 from symgrad.compiler.workbench import Workbench
 from symgrad.differentiate.modes import is_tensor_op
 from symgrad.differentiate.ties import released
-from symgrad.ir.expr import ZERO
+from symgrad.ir.expr import ZERO, Expr
 from symgrad.ir.traversal import topological
 from symgrad.lower.code import Code, code, constant, keyword, tuple_of
 from symgrad.lower.conditionals import branches

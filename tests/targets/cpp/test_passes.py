@@ -36,12 +36,14 @@ from fused_specs import (
     SCALED,
     SCALED_ROWS,
     SCORED,
+    SETTINGS,
     SHIFTED,
     SIGNED,
     SOFT,
     SPREAD,
     STEP,
     TWO,
+    UNITED,
     WAVES,
     WEIGHTED,
 )
@@ -57,7 +59,7 @@ pytestmark = needs_compiler
 TEXTS = (
     *(GATE, CHANNEL, LOSS, NORM, LAYER, ROWS, GAMMA, TWO, SHIFTED, MEAN, KEPT, LAST, SCORED, SCALE, HEADS, MASKED),
     *(SOFT, ENTROPY, PARTS, DISTANCE, LENGTHS, OPTIONAL, CONFIDENT, WAVES, SPREAD, OVERLAP, STEP, ROTATED, CODED),
-    *(ADDED, CRITIC, WEIGHTED),
+    *(ADDED, CRITIC, WEIGHTED, SETTINGS, UNITED),
 )
 
 
@@ -373,6 +375,18 @@ def declined(module, act):
     module._kernels.forget()
     act()
     return not any(module._kernels.walks.values())
+
+
+@pytest.mark.parametrize(("a", "n"), [(1.3, 3), (-0.6, 4), (0.0, 1)])
+def test_functions_of_hyperparameters(modules, a, n):
+    agree(*both(modules["settings"], [torch.randn(40, dtype=torch.float64)], (a, n)))
+
+
+def test_what_one_output_gives_cancels_by_itself_beside_what_another_gives(modules):
+    """The gradient of b is 0 by the first output, and tiny by the second."""
+    fused, eager = both(modules["united"], [torch.full((9,), -1.555), torch.full((9,), 0.477)])
+    torch.testing.assert_close(fused[-1], eager[-1], rtol=1e-5, atol=0)
+    assert (fused[-1] != 0).all()
 
 
 @pytest.mark.parametrize("shape", [(5,), (3, 1), ()], ids=str)
