@@ -335,16 +335,24 @@ def expected(
     """The outputs and gradients of the reference.
 
     Where autograd takes 0 times infinity of a dead branch for no number, the derivative is what difference quotients
-    tend to; no number is left where they tend to none.
+    tend to; no number is left where some tend to none, as at the tip of a cone.
     """
     function = reference(subject, settings)
     outputs, found = gradients(subject, function, tensors, wanted)
     if any(bool(g.isnan().any()) for g in found):
         places = present(tensors, subject.places if wanted is None else wanted)
         doubles = [t.double() if isinstance(t, Tensor) and t.is_floating_point() else t for t in tensors]
-        for place, g in zip(places, found, strict=True):
-            for index in g.isnan().nonzero().tolist()[:_MOST_QUOTIENTS]:
-                g[tuple(index)] = _quotient(scalar(subject, function), doubles, place, tuple(index))
+        of = scalar(subject, function)
+        lost = [
+            (g, tuple(index), place)
+            for place, g in zip(places, found, strict=True)
+            for index in g.isnan().nonzero().tolist()[:_MOST_QUOTIENTS]
+        ]
+        quotients = [_quotient(of, doubles, place, index) for _, index, place in lost]
+        for (g, index, _), quotient in zip(
+            lost, quotients if not any(map(math.isnan, quotients)) else (), strict=False
+        ):
+            g[index] = torch.tensor(quotient, dtype=torch.float64).to(g.dtype)  # infinite, where it is too large
     return outputs, found
 
 
@@ -354,17 +362,23 @@ def has_values(outputs: Sequence[Tensor]) -> bool:
 
 
 def _quotient(function: Callable[..., Tensor], tensors: Sequence[Any], place: int, index: tuple[int, ...]) -> float:
-    """The derivative of a number in one element by extrapolated central differences; NaN where they do not agree."""
+    """The derivative of a number in one element by extrapolated central differences.
+
+    NaN where they do not agree, or where there is a kink: a cone has the same value on both sides of its tip.
+    """
+
+    def at(step: float) -> float:
+        moved = [t.clone() if k == place else t for k, t in enumerate(tensors)]
+        moved[place][index] += step
+        return float(function(*moved).detach())
 
     def central(step: float) -> float:
-        sides = []
-        for sign in (1, -1):
-            moved = [t.clone() if k == place else t for k, t in enumerate(tensors)]
-            moved[place][index] += sign * step
-            sides.append(float(function(*moved).detach()))
-        return (sides[0] - sides[1]) / (2 * step)
+        return (at(step) - at(-step)) / (2 * step)
 
     size = 1e-3 * max(abs(float(tensors[place][index])), 1e-3)
+    bends = [abs(at(step) - 2 * at(0.0) + at(-step)) / step for step in (size, size / 8)]
+    if not bends[1] <= 0.5 * bends[0] + 1e-7:  # of a smooth function an eighth
+        return math.nan
     rows = [central(size / 2**k) for k in range(4)]
     for order in (4, 16):
         rows = [(order * b - a) / (order - 1) for a, b in pairwise(rows)]

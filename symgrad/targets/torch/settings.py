@@ -81,11 +81,11 @@ def _values(spec: Spec, h: Hyperparameter, is_attribute: bool) -> list[Any]:
 
 
 def read_as_attributes(layout: Layout) -> frozenset[str]:
-    """The hyperparameters that tensor operations take as attributes, or as bounds and sizes of views."""
-    formulas = [f for v in layout.variants for f in v.formulas.values()]
-    views = [(n, row) for n in topological(*formulas) if (row := TENSOR_OPS.get(n.op)) is not None and row.view]
-    bounds = [s for n, row in views for k in row.numbers if k < len(n.args) for s in n.args[k].symbols]
-    return references(topological(*formulas)) | {s.name for s in bounds if s["kind"] == "int"}
+    """The hyperparameters that tensor operations take as attributes, or as bounds and sizes, which indices may reach."""
+    nodes = topological(*(f for v in layout.variants for f in v.formulas.values()))
+    rows = [(n, TENSOR_OPS[n.op]) for n in nodes if n.op in TENSOR_OPS]
+    given = [s for n, row in rows for k in row.numbers if k < len(n.args) for s in n.args[k].symbols]
+    return references(nodes) | {s.name for s in given if s["kind"] == "int"}
 
 
 def variant_at(layout: Layout, values: Sequence[Any]) -> Variant | None:
