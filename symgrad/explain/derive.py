@@ -195,7 +195,8 @@ def _wide(variants: Iterable[tuple[tuple[str, ...], Variant]]) -> Iterator[str]:
     for path, variant in variants:
         if wide := variant.in_float64:
             told = f"in float64: {', '.join(wide)}, of which no form is accurate in float32"
-            yield f"{_label(path, told)}; that takes twice as long on a CPU, up to 64 times on a GPU, and mps has none"
+            costs = "that takes two to six times as long in eager operations on a CPU, up to 64 times on a GPU"
+            yield f"{_label(path, told)}; {costs}, and mps has none"
 
 
 def _notes(subjects: list[tuple[str, Choice]]) -> Iterator[str]:

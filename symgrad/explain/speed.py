@@ -15,7 +15,7 @@ from symgrad.plan.saving import remaining_cost
 __all__ = ["slow"]
 
 _SLOW = 1.3  # times the composite's backward
-_WIDE = 2  # times what a pass in float32 takes
+_WIDE = 3  # times what a pass in float32 takes
 _PACKING = 6  # passes for each value: 4 million numbers in eight bits beside an addition
 _UNSEEN = 2.0  # passes that nobody sees beside a product
 
