@@ -251,3 +251,14 @@ outputs:
   d: b*(1 - h) + a*h - 0.1*h*(1 - h)
   e: -0.1*log(exp(-10*a) + exp(-10*b))
 """
+RAY = """
+op: ray
+tensors: {o: {shape: [N, D]}, d: {shape: [N, D]}, c: {shape: [D]}, r: {shape: []}}
+let: {b: "sum((o - c)*d, dim=-1)", disc: "b**2 - sum((o - c)**2, dim=-1) + r**2"}
+outputs: {t: "where(disc > 0, -b - sqrt(disc), -1)"}
+"""
+TEMPERED = """
+op: tempered
+tensors: {x: {shape: [N, D]}, t: {shape: [N]}, c: {shape: []}}
+outputs: {y: "c * mean((x*t[:, None])**2 * sigmoid(x))"}
+"""

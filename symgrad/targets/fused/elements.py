@@ -31,6 +31,7 @@ from symgrad.targets.fused.terms import (
     Unsupported,
     Value,
     View,
+    is_total,
     is_whole,
     length,
     of_elements,
@@ -111,7 +112,7 @@ class Elements:
         operands = [self._done[a] for a in node.args]
         total = next((v for v in operands if v.total), None)
         if total is not None:
-            if node.op == "mul" and all(v is total or v.expr.is_static for v in operands):
+            if node.op == "mul" and all(v is total or self._is_number(v) for v in operands):
                 return replace(total, expr=ex.mul(*(v.expr for v in operands)))
             operands = [named_total(self, v) if v.total else v for v in operands]
         summed = [v for v in operands if v.dims is not None]
@@ -121,6 +122,13 @@ class Elements:
         if dropped:
             operands = [v if v.dropped else Value(self.lifted(v.expr, (-1,)), True) for v in operands]
         return Value(rebuild(node, [v.expr for v in operands]), dropped)
+
+    def _is_number(self, value: Value) -> bool:
+        """Whether a value is one for all elements: of hyperparameters, and of tensors without dimensions."""
+        of_all = not (value.dropped or value.total or value.dims is not None)
+        if not of_all or any(n.op in ROW_OPS or is_total(n) for n in topological(value.expr)):
+            return False
+        return all(self.extent(self.views[s].tensor) == SCALAR for s in operands_of(value.expr))
 
     def _over_sum(self, node: Expr, operands: list[Value], total: Value) -> Value:
         """What is linear in a sum over the dimensions of a broadcast, under that sum."""
@@ -154,7 +162,11 @@ class Elements:
 
     def extent(self, tensor: Expr) -> Extent:
         """The extent of a tensor that is read; that of a tangent or a cotangent is its primal's."""
-        return extent(self.primals.get(tensor, tensor))
+        return extent(self.like(tensor))
+
+    def like(self, tensor: Expr) -> Expr:
+        """What has the shape of a tensor that is read, and tells it."""
+        return self.primals.get(tensor, tensor)
 
     def lifted(self, value: Expr, dims: tuple[int, ...]) -> Expr:
         """A value of the remaining dimensions, broadcast to those that `dims` are added to."""
@@ -250,6 +262,8 @@ class Elements:
         if self._is_row_of_alike(value, node.args[1]):
             return Value(make("row_sum", value.expr))
         if value.dropped:
+            if extent(node.args[1]) == SCALAR:
+                return replace(value, total="sum", over=extent(node.args[0]))
             if value.expr.op != "row_sum":
                 raise Unsupported("a sum of what belongs to a row")
             return Value(value.expr.args[0], dims=(-1,))
@@ -323,7 +337,8 @@ class Elements:
     def _is_of_row(self, value: Expr) -> bool:
         """Whether a value has one element for each row."""
         leaves = [n for n in of_elements(value) if n.op == "sym" and n.tensors and not is_whole(n)]
-        return PLACE not in leaves and all(length(self.views[n]) == 1 for n in leaves)
+        views = [self.views[n] for n in leaves]
+        return PLACE not in leaves and all(length(replace(v, tensor=self.like(v.tensor))) == 1 for v in views)
 
     def _is_along_row(self, value: Expr) -> bool:
         """Whether a value has an element for each of a row, also where it is made of reductions of rows."""

@@ -8,11 +8,12 @@ from dataclasses import replace
 from symgrad.ir import expr as ex
 from symgrad.ir.expr import Expr, make
 from symgrad.ir.traversal import topological
+from symgrad.ops.tensors.extent import SCALAR
 from symgrad.ops.tensors.shapes import extent
 from symgrad.targets.fused.elements import Elements
 from symgrad.targets.fused.model import Result
-from symgrad.targets.fused.terms import ELEMENTS, ROW_OPS, Unsupported, Value, View, belongs_to_row
-from symgrad.targets.fused.totals import FINISHED, named_total
+from symgrad.targets.fused.terms import ELEMENTS, ROW_OPS, ROWS, Unsupported, Value, View, belongs_to_row
+from symgrad.targets.fused.totals import FINISHED, named_total, over_pass
 
 __all__ = ["gradient_of", "like_output", "output_of", "tangent_of"]
 
@@ -20,6 +21,15 @@ __all__ = ["gradient_of", "like_output", "output_of", "tangent_of"]
 def gradient_of(elements: Elements, name: str, place: int, own: Expr, gradients: Sequence[Expr]) -> Result:
     """The gradient of a tensor: summed to its shape, or a value for each row where the tensor has one for each."""
     shape, known = elements.shape, extent(own)
+    if known == SCALAR:
+        found = [elements(g) for g in gradients]
+        if all(v.total for v in found):
+            found = [v if v.dropped else over_pass(elements, v) for v in found]
+            if len({v.dropped for v in found}) > 1:
+                raise Unsupported("a reduction of a reduction")
+            of_rows = found[0].dropped
+            parts = [v.expr / (ROWS if of_rows else ELEMENTS) if v.total == "mean" else v.expr for v in found]
+            return Result(name, _added(parts), place, total="sum", row="row" if of_rows else "")
     if shape and known.exact and known.dims == shape[:-1]:
         found = [elements(g) for g in gradients]
         if all(v.dims is None and not v.total for v in found):  # nothing is summed

@@ -26,6 +26,7 @@ __all__ = [
     "finished",
     "is_finished",
     "named_total",
+    "over_pass",
     "pass_shape",
     "require_known",
     "with_finish",
@@ -49,12 +50,8 @@ def pass_shape(formulas: Sequence[Expr]) -> tuple[Dim, ...] | None:
     return tuple(next(iter(own)) for own in found) if all(len(own) == 1 for own in found) else None
 
 
-def named_total(elements: Elements, value: Value) -> Value:
-    """A sum over everything as the number that it is.
-
-    What is summed has an element for each of the pass, or for each of its rows. Where no shape is declared, it has
-    so in a pass over tensors of one shape.
-    """
+def over_pass(elements: Elements, value: Value) -> Value:
+    """A sum over everything as one over the elements of the pass, or over its rows. Raises Unsupported."""
     over, shape = value.over, elements.shape
     if over is None:
         raise Unsupported(FOLLOWS)
@@ -67,6 +64,16 @@ def named_total(elements: Elements, value: Value) -> Value:
         value = replace(value, expr=elements.lifted(value.expr, (-1,)), dropped=True)
     elif over.dims != (shape[:-1] if value.dropped else shape):
         raise Unsupported("totals of different shapes")
+    return value
+
+
+def named_total(elements: Elements, value: Value) -> Value:
+    """A sum over everything as the number that it is.
+
+    What is summed has an element for each of the pass, or for each of its rows. Where no shape is declared, it has
+    so in a pass over tensors of one shape.
+    """
+    value = over_pass(elements, value)
     factors = value.expr.args if value.expr.op == "mul" else (value.expr,)
     outside = [f for f in factors if f.number is not None]  # one sum serves all multiples of it
     expr = ex.mul(

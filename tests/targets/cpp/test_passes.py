@@ -30,6 +30,7 @@ from fused_specs import (
     OPTIONAL,
     OVERLAP,
     PARTS,
+    RAY,
     ROTATED,
     ROWS,
     SCALE,
@@ -42,6 +43,7 @@ from fused_specs import (
     SOFT,
     SPREAD,
     STEP,
+    TEMPERED,
     TWO,
     UNITED,
     WAVES,
@@ -59,7 +61,7 @@ pytestmark = needs_compiler
 TEXTS = (
     *(GATE, CHANNEL, LOSS, NORM, LAYER, ROWS, GAMMA, TWO, SHIFTED, MEAN, KEPT, LAST, SCORED, SCALE, HEADS, MASKED),
     *(SOFT, ENTROPY, PARTS, DISTANCE, LENGTHS, OPTIONAL, CONFIDENT, WAVES, SPREAD, OVERLAP, STEP, ROTATED, CODED),
-    *(ADDED, CRITIC, WEIGHTED, SETTINGS, UNITED),
+    *(ADDED, CRITIC, WEIGHTED, SETTINGS, UNITED, RAY, TEMPERED),
 )
 
 
@@ -143,6 +145,10 @@ CASES = [
     ("critic", [(40,), (40, 33)]),
     ("critic", [(300,), (300, 300)]),
     ("critic", [(5,), (5, 1)]),
+    ("ray", [(40, 3), (40, 3), (3,), ()]),
+    ("ray", [(70, 1037), (70, 1037), (1037,), ()]),
+    ("tempered", [(40, 33), (40,), ()]),
+    ("tempered", [(300, 300), (300,), ()]),
     ("weighted", [(40, 33), (40,)]),
     ("weighted", [(300, 300), (300,)]),
     ("coded", [(7, 33), (7, 33), (7, 33)]),
