@@ -262,3 +262,9 @@ op: tempered
 tensors: {x: {shape: [N, D]}, t: {shape: [N]}, c: {shape: []}}
 outputs: {y: "c * mean((x*t[:, None])**2 * sigmoid(x))"}
 """
+FLAGGED = """
+op: flagged
+tensors: {x: {shape: [B, N]}}
+hyperparameters: {flag: true}
+outputs: {y: "where(flag, x, x / x) * norm(x, dim=1, keepdim=True)"}
+"""

@@ -112,8 +112,9 @@ class _Passes:
             value = elements(form)
             results.append(_in_part(output_of(piece.output, value), piece.part))
             values.append(value)
-            if form.op == "expand" and results[-1].row == "kept":  # a tensor that cancels has an element for each
-                results[-1] = replace(results[-1], row="")
+            size = extent(form).dims[-1:]
+            if results[-1].row == "kept" and (size not in ((), (1,)) or form.op == "expand"):
+                results[-1] = replace(results[-1], row="")  # a tensor that cancels has an element for each
             if not (results[-1].row or _is_whole(elements, formula)):
                 raise Unsupported("a reduction that is broadcast to a shape of its own")
             summed = [v.expr for v in elements.totals.values()]

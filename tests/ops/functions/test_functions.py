@@ -373,3 +373,10 @@ def test_the_series_of_scaled_bessel_functions_continues_what_stands_below_it() 
     for name in ("i0e", "i1e"):
         below, above = (FUNCTIONS[name].meaning(real.HUGE * (1 + s * mp.mpf(2) ** -60)) for s in (-1, 1))
         assert abs(below / above - 1) < mp.mpf(2) ** -50
+
+
+@pytest.mark.parametrize("at", [0.0, -0.0, math.inf])
+def test_digamma_is_as_infinite_as_torchs(at: float) -> None:
+    op = compiled_text("{op: f, tensors: {x: }, outputs: {y: digamma(x)}, options: {kernels: none}}").function
+    x = torch.full((2,), at, dtype=torch.float64)
+    assert torch.equal(op(x), torch.digamma(x)) and torch.equal(torch.vmap(op)(x), torch.digamma(x))

@@ -16,6 +16,7 @@ from fused_specs import (
     CRITIC,
     DISTANCE,
     ENTROPY,
+    FLAGGED,
     GAMMA,
     GATE,
     HEADS,
@@ -61,7 +62,7 @@ pytestmark = needs_compiler
 TEXTS = (
     *(GATE, CHANNEL, LOSS, NORM, LAYER, ROWS, GAMMA, TWO, SHIFTED, MEAN, KEPT, LAST, SCORED, SCALE, HEADS, MASKED),
     *(SOFT, ENTROPY, PARTS, DISTANCE, LENGTHS, OPTIONAL, CONFIDENT, WAVES, SPREAD, OVERLAP, STEP, ROTATED, CODED),
-    *(ADDED, CRITIC, WEIGHTED, SETTINGS, UNITED, RAY, TEMPERED),
+    *(ADDED, CRITIC, WEIGHTED, SETTINGS, UNITED, RAY, TEMPERED, FLAGGED),
 )
 
 
@@ -381,6 +382,14 @@ def declined(module, act):
     module._kernels.forget()
     act()
     return not any(module._kernels.walks.values())
+
+
+@pytest.mark.parametrize("flag", [True, False])
+def test_what_is_left_of_a_tensor_that_cancels_is_as_large_as_it(modules, flag):
+    x = torch.rand(3, 4) + 0.5
+    module = modules["flagged"]
+    assert module.flagged(x, flag).shape == (3, 4)
+    agree(*both(module, [x], (flag,)))
 
 
 @pytest.mark.parametrize(("a", "n"), [(1.3, 3), (-0.6, 4), (0.0, 1)])

@@ -20,13 +20,13 @@ from . import _runtime as rt
 def _attached(x: Tensor, value: Tensor, *slopes: Tensor) -> Tensor:
     """`value`, which belongs to x without its history, with derivatives: Taylor's polynomial about x, at x.
 
-    The slopes in it are finite: 0 times infinity is none.
+    The slopes in it are finite: 0 times infinity is none. At a pole, where some are no number, it is a steep line.
     """
-    offset = x - x.detach()
+    offset = torch.where(x.isinf(), 0, x - x.detach())
     total = torch.zeros_like(value)
     for order in range(len(slopes), 0, -1):
         total = offset / order * (torch.nan_to_num(slopes[order - 1], nan=float("nan")) + total)
-    return value + total
+    return value + torch.where(value.isinf(), offset * torch.finfo(value.dtype).max, total)
 
 
 def _bessel_slopes(
