@@ -24,7 +24,9 @@ def hyperparameter_values(spec: Spec, hyperparameter: Hyperparameter) -> list[An
     others: list[Any] = [2, 3, 1, 0]
     if hyperparameter.type == "float":
         is_share = tried and 0 < tried[0] < 1
-        others = [0.75, 0.5] if is_share else [0.75, 1.5, 2.0]
+        floats = [h.name for h in spec.hyperparameters if h.type == "float"]
+        apart = _APART * floats.index(hyperparameter.name)  # ends of an interval are seldom equal
+        others = [round(v + apart, 3) for v in ([0.75, 0.5] if is_share else [0.75, 1.5, 2.0])]
     domain = hyperparameter.domain
     inside = [v for v in others if domain is None or v in domain]
     return _with_ordinary(hyperparameter, list(dict.fromkeys([*tried, *inside]))[:3])
@@ -56,5 +58,6 @@ def _with_ordinary(hyperparameter: Hyperparameter, values: list[Any]) -> list[An
     return list(dict.fromkeys([*values, *(v for v in found if v in domain)]))[: max(3, len(values) + 1)]
 
 
+_APART = 0.03
 _SPECIAL_VALUES = frozenset((-1, 0, 1))
 _SHARES = (0.37, 0.71)  # of a domain
