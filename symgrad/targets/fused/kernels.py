@@ -9,36 +9,25 @@ from itertools import combinations
 from typing import TypeVar
 
 from symgrad.accuracy.machine import machine
-from symgrad.accuracy.measure import ALLOWED
-from symgrad.accuracy.widening import WIDEN
 from symgrad.compiler.operation import Variant
-from symgrad.compiler.verify import verified
-from symgrad.compiler.workbench import Workbench
 from symgrad.differentiate.symbols import cotangent, tangent
 from symgrad.ir import expr as ex
-from symgrad.ir.expr import Expr, make, symbol
+from symgrad.ir.expr import Expr, symbol
 from symgrad.ir.traversal import substitute, topological
 from symgrad.ops.tensors.shapes import Extent, declared_shape, extent, shape_sources
 from symgrad.targets.fused import rows
+from symgrad.targets.fused.assembly import Assembly, CanSpell
 from symgrad.targets.fused.elements import Elements
-from symgrad.targets.fused.forms import rational_forms, with_equal_arguments, with_reciprocals, with_row_values
 from symgrad.targets.fused.model import Kernel, Kernels, Operand, Part, Result, Second
-from symgrad.targets.fused.narrow import narrowed
 from symgrad.targets.fused.pairs import parts_of
 from symgrad.targets.fused.parts import Parts
-from symgrad.targets.fused.picks import require_rows, require_whole_numbers
 from symgrad.targets.fused.results import gradient_of, like_output, output_of, tangent_of
 from symgrad.targets.fused.terms import (
-    PICKS,
-    PLACE,
     ROW_OPS,
     Unsupported,
     Value,
-    View,
     is_count,
     is_total,
-    is_whole,
-    length,
     operands_of,
 )
 from symgrad.targets.fused.totals import finished, is_finished, pass_shape, require_known, with_finish
@@ -46,9 +35,6 @@ from symgrad.targets.torch.layout import Layout
 
 __all__ = ["CanSpell", "Kernel", "Kernels", "Operand", "Result", "Second", "Value", "kernels"]
 
-CanSpell = Callable[[Expr], bool]  # whether a language has the operation of a machine node
-
-_MOST_RESULTS = 24  # of one pass, which are bits of a number together with what it keeps of rows
 _MOST_CHOICES = 2  # tensors up to which every choice of defined tangents or cotangents has a pass
 
 T = TypeVar("T")
@@ -134,7 +120,7 @@ class _Passes:
         computed, finish = finished(list(zip(results, values, strict=True)), elements)
         if finish and parts.grid:
             raise Unsupported("what follows from sums over parts")
-        found = self.kernel(f"forward{self.suffix}", elements, operands, computed, shape, variant.wide_values)
+        found = self.assembled(f"forward{self.suffix}", elements, operands, computed, shape, variant.wide_values)
         return with_finish(found, finish, results)
 
     def are_alike(self, formulas: Sequence[Expr], results: Sequence[Result], values: Sequence[Value]) -> bool:
@@ -154,6 +140,11 @@ class _Passes:
             known.add(own)
         exact = {e.exact for e in known}
         return len({e.dims for e in known}) == 1 and (exact == {True} or (self.one_shape and exact == {False}))
+
+    @cached_property
+    def assembled(self) -> Assembly:
+        """What makes a pass of what it writes."""
+        return Assembly(self.layout, self.can_spell, self.parts.grid, self.loose if self.one_shape else ())
 
     @cached_property
     def parts(self) -> Parts:
@@ -351,74 +342,10 @@ class _Passes:
         operands = self.operands(elements, frozenset(s for r in results for s in operands_of(r.value)), given)
         if not results or not operands:
             raise Unsupported("no gradient")
-        found = self.kernel(name, elements, operands, results, forward.shape, wide)
+        found = self.assembled(name, elements, operands, results, forward.shape, wide)
         if found.wide and any(is_total(s) for r in results for s in r.value.symbols):
             raise Unsupported("a total in float64")
         return found
-
-    def rational(self, values: Sequence[Expr], wide: bool) -> list[Expr]:
-        """The values in as few exponentials as accuracy allows; in float64 for smaller inputs anything is accurate."""
-        apart, together = rational_forms(values), rational_forms(with_equal_arguments(values))
-        if together == apart or wide:
-            return together
-        bench = Workbench(self.layout.operation.program)
-        for before, after in zip(apart, together, strict=True):
-            if before is not after:
-                if any(n.op in ROW_OPS for n in topological(before)):  # which are not measured
-                    return apart
-                judge = bench.judge(before)
-                for format_, bound in ALLOWED.items():
-                    old, new = judge.score(before, format_), judge.score(after, format_)
-                    if new.nonfinite > old.nonfinite or new.ulp > max(old.ulp, bound):
-                        return apart
-        return together
-
-    def kernel(
-        self,
-        name: str,
-        elements: Elements,
-        operands: tuple[Operand, ...],
-        results: Sequence[Result],
-        views: tuple[View, ...],
-        wide: bool,
-    ) -> Kernel:
-        if len(results) > _MOST_RESULTS:
-            raise Unsupported(f"more than {_MOST_RESULTS} results")
-        forms = self.rational([r.value for r in results], wide)
-        narrow = (
-            narrowed(forms, self.layout)
-            if wide and not self.parts.grid and self.can_spell(make(WIDEN, results[0].value))
-            else None
-        )
-        forms, wide = (narrow, False) if narrow is not None else (forms, wide)
-        forms = with_row_values(with_reciprocals(forms))
-        results = [replace(r, value=form) for r, form in zip(results, forms, strict=True)]
-        verified("passes", forms)
-        lowered = machine(forms)
-        order = topological(*lowered)
-        for node in order:
-            if not self.can_spell(node):
-                raise Unsupported(node.op)
-        scalars = [self.layout.symbol(h.name) for h in self.layout.spec.hyperparameters]
-        read = frozenset().union(*(r.value.symbols for r in results)) | frozenset(s for n in lowered for s in n.symbols)
-        if any(s["kind"] == "str" for s in read):
-            raise Unsupported("a text")
-        numbers = tuple(s for s in (*scalars, *sorted(filter(is_count, read), key=lambda s: s.name)) if s in read)
-        require_whole_numbers(order)
-        whole = tuple(o for o in operands if is_whole(o.leaf))
-        if any(length(View(elements.views[o.leaf].tensor, o.dims)) != 1 for o in whole):
-            raise Unsupported("a tensor of integers")
-        placed = any(n.op in PICKS or n is PLACE for n in order)
-        own_rows = placed or bool(whole) or any(n.op in ROW_OPS for n in order) or any(r.row for r in results)
-        by_row = own_rows or any(map(is_total, order))
-        if by_row and any(r.reduced for r in results):
-            raise Unsupported("a reduction of a reduction")
-        require_rows(elements.lengths, views, lowered)
-        read_by_element = tuple(o for o in operands if o not in whole)
-        spans = rows.spans(order, read_by_element, views)
-        own = Kernel(name, read_by_element, numbers, tuple(results), views, wide, by_row, spans=spans)
-        alike = self.loose if self.one_shape else ()
-        return replace(own, whole=whole, placed=placed, alike=alike, any_rows=by_row and not own_rows)
 
 
 def _rank(variant: Variant) -> int | None:

@@ -14,8 +14,8 @@ from symgrad.ir.expr import make, symbol
 from symgrad.ir.traversal import topological
 from symgrad.parse import parse_formulas
 from symgrad.spec import parse_spec
+from symgrad.targets.fused.assembly import Assembly
 from symgrad.targets.fused.forms import rational_forms, with_equal_arguments, with_reciprocals
-from symgrad.targets.fused.kernels import _Passes
 from symgrad.targets.torch.layout import Layout
 from tests.accuracy.test_simulate import simulate
 
@@ -115,8 +115,8 @@ def test_what_holds_a_reduction_of_a_row_is_not_measured():
     total = make("row_sum", X)
     values = [make("sigmoid", 2 * (X**3 + X)) * total, make("sigmoid", -2 * X**3 - 2 * X) * total]
     layout = Layout(compile_operation(parse_formulas(parse_spec("op: a\ntensors: {x: }\noutputs: {y: x}\n"))))
-    ((_, variant),) = layout.operation.variants()
-    assert _Passes(layout, variant, "", lambda node: True).rational(values, wide=False) == rational_forms(values)
+    assembled = Assembly(layout, lambda node: True, None, ())
+    assert assembled.rational(values, wide=False) == rational_forms(values)
 
 
 def test_other_functions_are_left_alone():
