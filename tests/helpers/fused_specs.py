@@ -268,3 +268,21 @@ tensors: {x: {shape: [B, N]}}
 hyperparameters: {flag: true}
 outputs: {y: "where(flag, x, x / x) * norm(x, dim=1, keepdim=True)"}
 """
+CROSSED = """
+op: crossed
+tensors: {a: {shape: [N, 3]}, b: {shape: [N, 3]}, c: {shape: [3]}}
+let: {u: a - c}
+outputs:
+  v: "stack([u[:, 1]*b[:, 2] - u[:, 2]*b[:, 1], tanh(u[:, 2]*b[:, 0]) - u[:, 0]*b[:, 2], u[:, 0]*b[:, 1]], dim=-1)"
+"""
+SPUN = """
+op: spun
+tensors: {p: {shape: [..., 2]}, q: {shape: [..., 2]}}
+outputs: {r: "stack([p[..., 0]*q[..., 0] - p[..., 1]*q[..., 1], p[..., 0]*q[..., 1] + p[..., 1]*q[..., 0]], dim=-1)"}
+"""
+ANGLED = """
+op: angled
+tensors: {a: {shape: [N, 3]}, b: {shape: [N, 3]}, k: {shape: [N]}}
+let: {x: "a[:, 1]*b[:, 2] - a[:, 2]*b[:, 1]"}
+outputs: {e: "k * atan2(norm(a, dim=-1) + x**2, sum(a*b, dim=-1)) + amax(b, dim=-1)"}
+"""

@@ -85,7 +85,11 @@ class Assembly:
         if any(length(View(elements.views[o.leaf].tensor, o.dims)) != 1 for o in whole):
             raise Unsupported("a tensor of integers")
         placed = any(n.op in PICKS or n is PLACE for n in order)
-        own_rows = placed or bool(whole) or any(n.op in ROW_OPS for n in order) or any(r.row for r in results)
+        single = self.grid is not None and self.grid.single
+        if single and any(_is_longer(elements.views[o.leaf]) for o in operands):
+            raise Unsupported("parts of one element beside longer rows")
+        written_by_row = any(r.row for r in results) and not single
+        own_rows = placed or bool(whole) or any(n.op in ROW_OPS for n in order) or written_by_row
         by_row = own_rows or any(map(is_total, order))
         if by_row and any(r.reduced for r in results):
             raise Unsupported("a reduction of a reduction")
@@ -111,3 +115,8 @@ class Assembly:
                     if new.nonfinite > old.nonfinite or new.ulp > max(old.ulp, bound):
                         return apart
         return together
+
+
+def _is_longer(view: View) -> bool:
+    """Whether a tensor that is given may have more than one element along a row."""
+    return not view.tensor.is_differential and length(view) != 1

@@ -55,11 +55,13 @@ class Elements:
         primals: Mapping[Expr, Expr] = MappingProxyType({}),
         *,
         one_shape: bool = False,
+        single: bool = False,
     ) -> None:
         self.known = known  # saved values and the tensors they are read from
         self.rank = rank
         self.shape = shape  # of the pass, as far as it is declared
         self.one_shape = one_shape  # whether all tensors of undeclared shape have that of the pass
+        self.single = single  # whether rows have one element each, which their sums and extrema are
         self.totals: dict[Expr, Value] = {}  # sums over everything, by the symbols that stand for them
         self.primals = primals  # what tangents and cotangents have the shapes of
         self.of_rows = of_rows  # tensors that have one element for each row, and no last dimension
@@ -218,7 +220,7 @@ class Elements:
         if value.total and extent(node) != SCALAR:
             raise Unsupported("a sum over everything that is broadcast")
         self.lent |= {self.leaf(s) for s in shape_sources(node) if s.op == "sym" and not s.is_differential}
-        return value if value.total else Value(value.expr)
+        return value if value.total or (value.dropped and self.single) else Value(value.expr)
 
     def _restore(self, node: Expr) -> Value:
         places, value = self.places(node["dim"]), self._done[node.args[0]]
@@ -226,9 +228,11 @@ class Elements:
             raise Unsupported("a view of a reduction")
         if value.dropped and places != (-1,):
             raise Unsupported(NOT_LAST)
+        if value.dropped:
+            return Value(value.expr)
         if value.expr.op == "sym" and value.expr.is_differential:  # of an output, which has lost these dimensions
             return Value(self.leaf(self.views[value.expr].tensor, places))
-        return Value(value.expr if value.dropped else self.lifted(value.expr, places))
+        return Value(self.lifted(value.expr, places))
 
     def _drop(self, node: Expr) -> Value:
         """What was summed to one value for each row, without the dimension of the row."""
@@ -262,7 +266,10 @@ class Elements:
         if self._is_row_of_alike(value, node.args[1]):
             return Value(make("row_sum", value.expr))
         if value.dropped:
-            if extent(node.args[1]) == SCALAR:
+            known = extent(node.args[1])
+            if self.one_shape and known.dims == () and _are_tensors(known.lead):
+                return value  # for which both have one element for each row
+            if known == SCALAR:
                 return replace(value, total="sum", over=extent(node.args[0]))
             if value.expr.op != "row_sum":
                 raise Unsupported("a sum of what belongs to a row")
@@ -309,6 +316,8 @@ class Elements:
             self.require_elements(value.expr)
             return Value(value.expr, total=node.op, over=extent(node.args[0]))
         places, keep = self.places(dim), node.get("keepdim", False)
+        if places == (-1,) and self.single and node.op in _OF_ONE and isinstance(keep, bool):
+            return Value(value.expr, dropped=not keep)
         if places == (-1,) and isinstance(keep, bool):
             return Value(REDUCED[node.op](value.expr, node), dropped=not keep)
         if node.op not in ("sum", "mean") or not isinstance(keep, bool):
@@ -337,6 +346,8 @@ class Elements:
     def _is_of_row(self, value: Expr) -> bool:
         """Whether a value has one element for each row."""
         leaves = [n for n in of_elements(value) if n.op == "sym" and n.tensors and not is_whole(n)]
+        if self.single:
+            return PLACE not in leaves
         views = [self.views[n] for n in leaves]
         return PLACE not in leaves and all(length(replace(v, tensor=self.like(v.tensor))) == 1 for v in views)
 
@@ -366,6 +377,9 @@ def _within(dims: tuple[int, ...], length: int) -> tuple[int, ...]:
         if -dim <= length + len(places):
             places.append(dim)
     return tuple(sorted(places))
+
+
+_OF_ONE = ("sum", "mean", "amax", "amin")  # what one element is itself
 
 
 def _are_tensors(lead: frozenset[Any]) -> bool:

@@ -88,7 +88,7 @@ class _Passes:
         variant, layout, parts = self.variant, self.layout, self.parts
         pieces = [piece for output in variant.outputs for piece in self.pieces(output)]
         formulas = [piece.formula for piece in pieces]
-        elements = Elements({}, parts.rank, shape=pass_shape(formulas), one_shape=self.one_shape)
+        elements = Elements({}, parts.rank, shape=pass_shape(formulas), one_shape=self.one_shape, single=self.single)
         tensors = [layout.symbol(t.name) for t in layout.spec.tensors]
         results, values, shapes = list[Result](), list[Value](), []
         for piece in pieces:
@@ -157,6 +157,11 @@ class _Passes:
         found.lengths |= {name: n for o, n in outputs.items() for name in (o, f"grad_{o}")}
         return found
 
+    @property
+    def single(self) -> bool:
+        """Whether a pass is over single elements of the last dimension."""
+        return self.parts.grid is not None and self.parts.grid.single
+
     def pieces(self, output: str) -> list[_Piece]:
         """The parts of an output: as forward computes them, and their formulas."""
         count = self.parts.lengths[output]
@@ -210,7 +215,8 @@ class _Passes:
         known = {v: s for v, s in self.saved().items() if v is not s}
         primals = {tangent(t.name): self.layout.symbol(t.name) for t in self.layout.spec.tensors}
         primals |= {cotangent(o): formula for o, formula in self.variant.formulas.items()}
-        return Elements(known, self.parts.rank, of_rows, shape, primals, one_shape=self.one_shape)
+        ways = {"one_shape": self.one_shape, "single": self.single}
+        return Elements(known, self.parts.rank, of_rows, shape, primals, **ways)
 
     @cached_property
     def loose(self) -> tuple[int, ...]:

@@ -11,10 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import partial, reduce
 from typing import Any, TypeAlias
 
 from symgrad.ir import expr as ex
-from symgrad.ir.expr import Expr, symbol
+from symgrad.ir.expr import Expr, make, symbol
 from symgrad.ir.traversal import rebuild, topological
 from symgrad.ops.tensors import TENSOR_OPS
 from symgrad.ops.tensors.extent import Dim, extent, positions
@@ -25,6 +26,7 @@ from symgrad.targets.fused.terms import NOT_LAST, Unsupported
 __all__ = ["Grid", "Parts", "grid"]
 
 _MOST_PARTS = 8  # of a dimension: each has formulas of its own
+_LARGEST = {"amax": "maximum", "amin": "minimum"}
 _CUTS = ("chunk", "slice", "cat", "part", "roll")
 SEVERAL = "parts of several dimensions"
 
@@ -44,6 +46,11 @@ class Grid:
     unit: Dim
     called: frozenset[int] = frozenset()
     pairs: bool = False
+
+    @property
+    def single(self) -> bool:
+        """Whether the parts are single elements of the last dimension, which then has one everywhere in a pass."""
+        return self.dim == -1 and self.unit == 1
 
     def part(self, index: int, count: int) -> Part:
         """One of so many parts."""
@@ -74,8 +81,6 @@ def grid(formulas: Iterable[Expr]) -> Grid | None:
         if ratio is None:
             raise Unsupported("parts of sizes that have nothing to do with each other")
         unit = divided(unit, ratio.denominator)
-    if unit == 1 and dim == -1:
-        raise Unsupported("parts of one element")
     found = Grid(dim, unit, frozenset(d for n in cuts for d in _dims(n) if isinstance(d, int)))
     if max(_ratio(length, unit) for length in lengths) > _MOST_PARTS:
         raise Unsupported(f"more than {_MOST_PARTS} parts of a dimension")
@@ -233,7 +238,8 @@ class Parts:
         if not counts:
             return rebuild(node, [a for a in args if isinstance(a, Expr)])
         (count,) = counts
-        return tuple(rebuild(node, [a[k] if isinstance(a, tuple) else a for a in args]) for k in range(count))
+        each = ([a[k] if isinstance(a, tuple) else a for a in args] for k in range(count))
+        return tuple(ex.ZERO if own[0] is ex.ZERO and node.op in _OF_ZERO else rebuild(node, own) for own in each)
 
     def _chunk(self, node: Expr, args: Sequence[Parted]) -> Parted:
         parts, count = self._cut(node, args[0]), node["chunks"]
@@ -271,7 +277,7 @@ class Parts:
         self._require_own(node)
         sizes = [extent(a).dims[self._own.dim :][:1] for a in node.args]  # empty where it is that of a cotangent
         single = {size for size, a in zip(sizes, args, strict=True) if size and not isinstance(a, tuple)}
-        if len(single) > 1 or single & {(1,)}:
+        if len(single) > 1 or (single & {(1,)} and not self._own.single):
             raise Unsupported("a join of what broadcasts")
         return self._one([part for a in args for part in self._parts(a)])
 
@@ -325,10 +331,15 @@ class Parts:
         return self._each(node, [value, self._parts(of)[0]])
 
     def _reduction(self, node: Expr, args: Sequence[Parted]) -> Parted:
-        """What is summed, or the mean, over all parts; or a reduction over other dimensions of each."""
+        """What is reduced over all parts, or over other dimensions of each."""
         (value,) = args
         if not (isinstance(value, tuple) and self._reduces(node)):
             return self._each(node, args)
+        if node.op == "norm" and node["p"] == 2:
+            squares = ex.add(*(v**2 for v in value))
+            return ex.sqrt(make("sum", squares, dim=node["dim"], keepdim=node["keepdim"]))
+        if node.op in _LARGEST:
+            return rebuild(node, [reduce(partial(make, _LARGEST[node.op]), value)])
         if node.op not in ("sum", "mean"):
             raise Unsupported(f"{node.op} over parts")
         return rebuild(node, [ex.add(*value)]) / (len(value) if node.op == "mean" else 1)
@@ -354,6 +365,10 @@ class Parts:
 
 
 _REDUCTIONS = ("sum", "mean", "amax", "amin", "var", "norm", "logsumexp")
+# What makes 0 of a part that is 0.
+_OF_ZERO = frozenset(
+    {"sum", "mean", "amax", "amin", "norm", "sum_to", "expand", "restore", "drop", "squeeze", "unsqueeze"}
+)
 _RULES: dict[str, Callable[[Parts, Expr, Sequence[Parted]], Parted]] = {
     "chunk": Parts._chunk,
     "chunk_back": Parts._chunk_back,

@@ -47,7 +47,7 @@ def pass_shape(formulas: Sequence[Expr]) -> tuple[Dim, ...] | None:
         return None
     rank = max(len(e.dims) for e in known)
     found = [{e.dims[d] for e in known if len(e.dims) == rank} - {1} for d in range(-rank, 0)]
-    return tuple(next(iter(own)) for own in found) if all(len(own) == 1 for own in found) else None
+    return tuple(next(iter(own), 1) for own in found) if all(len(own) <= 1 for own in found) else None
 
 
 def over_pass(elements: Elements, value: Value) -> Value:

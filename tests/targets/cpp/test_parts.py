@@ -6,6 +6,8 @@ import pytest
 import torch
 from fused import agree, all_written, needs_compiler, passes_of
 from fused_specs import (
+    ANGLED,
+    CROSSED,
     EVERY_OTHER,
     FIRST_OF_ALL,
     GATED_CHANNELS,
@@ -14,6 +16,7 @@ from fused_specs import (
     PAIRS,
     PARTLY_TURNED,
     ROTARY,
+    SPUN,
     TURNED_ROWS,
 )
 from torch.autograd import forward_ad, gradcheck, gradgradcheck
@@ -30,6 +33,9 @@ SHAPES = {
     "turned_rows": lambda n: [(5, 2 * n)],
     "pairs": lambda n: [(2, 3, 2 * n), (3, n), (3, n)],
     "every_other": lambda n: [(7, 2 * n), (7, 1)],
+    "crossed": lambda n: [(n, 3), (n, 3), (3,)],
+    "spun": lambda n: [(3, n, 2), (3, n, 2)],
+    "angled": lambda n: [(n, 3), (n, 3), (n,)],
 }
 FIXED = {"rotary": (2,), "pairs": (2,), "partly_turned": (1, 2)}  # the places of what has no gradient
 
@@ -37,6 +43,7 @@ FIXED = {"rotary": (2,), "pairs": (2,), "partly_turned": (1, 2)}  # the places o
 @pytest.fixture(scope="module")
 def modules(tmp_path_factory):
     texts = (ROTARY, PACKED, GATED_CHANNELS, PARTLY_TURNED, JOINED, FIRST_OF_ALL, TURNED_ROWS, PAIRS, EVERY_OTHER)
+    texts = (*texts, CROSSED, SPUN, ANGLED)
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv("SYMGRAD_KERNELS", raising=False)
         yield all_written(texts, tmp_path_factory.mktemp("parts"))
@@ -104,7 +111,8 @@ def test_passes_agree_with_eager_bodies(modules, name, n):
 
 
 @pytest.mark.parametrize(
-    ("name", "run"), [*((n, tangents) for n in SHAPES), *((n, second) for n in SHAPES if n != "gated_channels")]
+    ("name", "run"),
+    [*((n, tangents) for n in SHAPES), *((n, second) for n in SHAPES if n not in ("gated_channels", "angled"))],
 )
 def test_forward_mode_and_second_derivatives_agree_with_eager_bodies(modules, name, run):
     arguments = drawn(name, 17)
@@ -134,7 +142,7 @@ STRIDES = {
 
 
 @pytest.mark.parametrize(
-    "name", ["rotary", "packed", "gated_channels", "joined", "turned_rows", "pairs", "every_other"]
+    "name", ["rotary", "packed", "gated_channels", "joined", "turned_rows", "pairs", "every_other", "crossed", "angled"]
 )
 @pytest.mark.parametrize("order", STRIDES)
 def test_tensors_in_any_order_of_memory(modules, name, order):
@@ -158,12 +166,20 @@ def test_what_has_no_equal_parts_is_refused_as_eager_bodies_do(modules):
             called(modules["packed"], [torch.randn(3, 5), torch.randn(5), torch.randn(3, 1)], results, on=on)
 
 
-@pytest.mark.parametrize("name", ["rotary", "packed", "joined", "turned_rows", "pairs"])
+@pytest.mark.parametrize("name", ["rotary", "packed", "joined", "turned_rows", "pairs", "crossed", "spun"])
 def test_derivatives_are_those_of_finite_differences(modules, name):
     arguments = leaves_of(name, drawn(name, 2))
     function = getattr(modules[name], name)
     assert gradcheck(function, arguments, check_forward_ad=True)
     assert gradgradcheck(function, arguments)
+
+
+def test_tensors_of_other_leading_dimensions_are_left_to_eager_operations(modules):
+    arguments = [torch.randn(3, 5, 2), torch.randn(5, 2)]
+    fused, served = called(modules["spun"], arguments, gradients)
+    eager, _ = called(modules["spun"], arguments, gradients, on=False)
+    assert served in (0, 1)  # forward may broadcast
+    agree(fused, eager)
 
 
 @pytest.mark.parametrize("name", ["packed", "pairs"])

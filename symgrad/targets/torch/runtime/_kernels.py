@@ -837,6 +837,8 @@ class _Walk:
             fit = found[place].to(dtype)
             if like is None:
                 fit = fit.contiguous()
+            elif isinstance(like, int):
+                fit = _parted(fit, like)
             else:
                 dims, shape, strides = like
                 full = torch.empty_strided(shape, strides, dtype=dtype, device=fit.device)
@@ -850,6 +852,12 @@ def _unsqueezed(t: Tensor, dims: tuple[int, ...]) -> Tensor:
     for dim in sorted(dims, reverse=True):
         t = t.unsqueeze(dim)
     return t
+
+
+def _parted(t: Tensor, dim: int) -> Tensor:
+    """Return a copy in which what has one place in a dimension lies in one piece; transposing takes longer."""
+    whole = t.movedim(dim, 0).contiguous() if t.is_meta else torch.stack(t.unbind(dim))
+    return whole.movedim(0, dim)
 
 
 def _part(t: Tensor, part: Any) -> Tensor:
@@ -875,7 +883,8 @@ def _walk(entry: Any, tensors: Any, inputs: Any, wanted: int, dtype: torch.dtype
     rows = entry.rows and not entry.any_rows
     if 0 in shape or len(shape) > 16 or (rows and not shape) or (entry.placed and shape[-1] > _EXACT):
         return False
-    if any(inputs[k] != shape for k in entry.alike):
+    parts_of = {k: part for k, _, part in entry.shape}
+    if any(_part(blank[k], parts_of.get(k)).shape != shape for k in entry.alike):
         return False  # a sum of fewer elements than there are
     if not all(any(views[k].shape[-1:] == shape[-1:] for k in span) for span in entry.spans):
         return False  # a reduction of fewer elements than a row has
@@ -913,12 +922,15 @@ def _walk(entry: Any, tensors: Any, inputs: Any, wanted: int, dtype: torch.dtype
                 walk.copies[place] = torch.int64, None
         elif added is not None and not (fits(step, part) and tensors[place].dtype in (dtype, *as_is)):
             view = _unsqueezed(_part(metas[place].contiguous(), part), added)
-            step, offset = view.expand(shape).stride(), view.storage_offset()
-            walk.copies[place] = dtype, None
-            if not fits(step, part):
-                if part is not None:
+            step, walk.copies[place] = view.expand(shape).stride(), (dtype, None)
+            if not fits(step, part) and part is not None:  # parts that lie one behind the other
+                view = _unsqueezed(_part(_parted(metas[place], part[0]), part), added)
+                step, walk.copies[place] = view.expand(shape).stride(), (dtype, part[0])
+                if not fits(step, part):
                     return False
+            elif not fits(step, part):
                 step, walk.copies[place] = layout, (dtype, (added, shape, layout))
+            offset = view.storage_offset()
         steps.append(step)
         offsets.append(offset * dtype.itemsize)
     places = [place for place, *_ in entry.operands]
@@ -934,10 +946,13 @@ def _walk(entry: Any, tensors: Any, inputs: Any, wanted: int, dtype: torch.dtype
             count = parts[1]
             like = inputs[place] if kind == "tensor" else None
             summed, size, strides, step, apart = _result_in_parts(like, added, parts, shape, layout, dims)
-            if summed:
+            if not summed and not fits(step, (*parts[:2], 0, *parts[2:])):
+                step = _packed(shape, sorted(range(len(shape)), key=lambda d: -layout[d]))
+                apart = math.prod(shape)
+                size, strides = (count, *shape), (apart, *(n or 1 for n in step))
                 walk.joined[k] = parts
-            elif not fits(step, (*parts[:2], 0, *parts[2:])):
-                return False
+            elif summed:
+                walk.joined[k] = parts
         is_wanted = wanted >> k & 1
         subset |= ((1 << count) - 1 if is_wanted else 0) << len(walk.summed)
         walk.results.append((tuple(size), strides, own) if is_wanted else (None, (), own))
