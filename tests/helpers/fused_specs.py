@@ -286,3 +286,8 @@ tensors: {a: {shape: [N, 3]}, b: {shape: [N, 3]}, k: {shape: [N]}}
 let: {x: "a[:, 1]*b[:, 2] - a[:, 2]*b[:, 1]"}
 outputs: {e: "k * atan2(norm(a, dim=-1) + x**2, sum(a*b, dim=-1)) + amax(b, dim=-1)"}
 """
+SQUARE = """
+op: square
+tensors: {x: {shape: [N, N]}, w: {shape: [N]}}
+outputs: {y: mean(w**2) + mean(x*w), z: "exp(w)*amax(x, dim=-1)"}
+"""

@@ -127,7 +127,7 @@ class Elements:
 
     def _is_number(self, value: Value) -> bool:
         """Whether a value is one for all elements: of hyperparameters, and of tensors without dimensions."""
-        of_all = not (value.dropped or value.total or value.dims is not None)
+        of_all = not (value.dropped or value.total or value.dims is not None or PLACE in value.expr.symbols)
         if not of_all or any(n.op in ROW_OPS or is_total(n) for n in topological(value.expr)):
             return False
         return all(self.extent(self.views[s].tensor) == SCALAR for s in operands_of(value.expr))

@@ -32,7 +32,10 @@ def gradient_of(elements: Elements, name: str, place: int, own: Expr, gradients:
             return Result(name, _added(parts), place, total="sum", row="row" if of_rows else "")
     if shape and known.exact and known.dims == shape[:-1]:
         found = [elements(g) for g in gradients]
-        if all(v.dims is None and not v.total for v in found):  # nothing is summed
+        plain = [v.dims is None and not v.total for v in found]
+        if any(plain) and not all(plain):
+            raise Unsupported("sums over different dimensions")
+        if all(plain):  # nothing is summed
             parts = [v.expr if v.dropped else elements.lifted(v.expr, (-1,)) for v in found]
             return Result(name, _added(parts), place, row="row")
     values, gone = zip(*(_summed(elements, g, own) for g in gradients), strict=True)

@@ -43,6 +43,7 @@ from fused_specs import (
     SIGNED,
     SOFT,
     SPREAD,
+    SQUARE,
     STEP,
     TEMPERED,
     TWO,
@@ -62,7 +63,7 @@ pytestmark = needs_compiler
 TEXTS = (
     *(GATE, CHANNEL, LOSS, NORM, LAYER, ROWS, GAMMA, TWO, SHIFTED, MEAN, KEPT, LAST, SCORED, SCALE, HEADS, MASKED),
     *(SOFT, ENTROPY, PARTS, DISTANCE, LENGTHS, OPTIONAL, CONFIDENT, WAVES, SPREAD, OVERLAP, STEP, ROTATED, CODED),
-    *(ADDED, CRITIC, WEIGHTED, SETTINGS, UNITED, RAY, TEMPERED, FLAGGED),
+    *(ADDED, CRITIC, WEIGHTED, SETTINGS, UNITED, RAY, TEMPERED, FLAGGED, SQUARE),
 )
 
 
@@ -382,6 +383,10 @@ def declined(module, act):
     module._kernels.forget()
     act()
     return not any(module._kernels.walks.values())
+
+
+def test_rows_and_columns_of_a_square_matrix_are_told_apart(modules):
+    agree(*both(modules["square"], [torch.rand(9, 9, dtype=torch.float64), torch.rand(9, dtype=torch.float64)]))
 
 
 @pytest.mark.parametrize("flag", [True, False])
