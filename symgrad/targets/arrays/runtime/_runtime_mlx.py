@@ -588,6 +588,15 @@ def put_along(value: Array, index: Array, shape: Sequence[int], axis: int) -> Ar
     return mx.put_along_axis(mx.zeros(shape, value.dtype), index, value, axis=axis)
 
 
+def _product(x: Array) -> Array:
+    """Return the product along the last axis: of halves, for MLX has no forward mode of the gradient of its own."""
+    while x.shape[-1] > 1:
+        half = x.shape[-1] // 2
+        rest = x[..., 2 * half :]
+        x = mx.concatenate([x[..., :half] * x[..., half : 2 * half], rest], axis=-1)
+    return x.squeeze(-1) if x.shape[-1] else mx.ones(x.shape[:-1], x.dtype)
+
+
 def others(x: Array, axis: int | None) -> Array:
     """Return the product of all other elements along ``axis``, also right where one is 0."""
     if axis is None:
@@ -596,7 +605,7 @@ def others(x: Array, axis: int | None) -> Array:
     size = moved.shape[-1]
     own = mx.eye(size) > 0
     pairs = mx.where(own, 1.0, mx.expand_dims(moved, -2))
-    return mx.moveaxis(mx.prod(pairs, axis=-1), -1, axis)
+    return mx.moveaxis(_product(pairs), -1, axis)
 
 
 def others_slope(x: Array, grad: Array, axis: int | None) -> Array:
