@@ -24,8 +24,10 @@ def modes(made: Made, seed: int, tensors: Sequence[Tensor], numbers: Sequence[An
     if seed % _MAPPED and seed % _COMPILED:
         return
     try:
-        made.composite(*tensors, *numbers)
+        known = made.composite(*tensors, *numbers)
     except RuntimeError:  # of sizes that do not fit, or of singular matrices
+        return
+    if not known.is_floating_point():  # truth values, which have no gradients
         return
 
     def function(*given: Tensor) -> Tensor:
@@ -34,7 +36,7 @@ def modes(made: Made, seed: int, tensors: Sequence[Tensor], numbers: Sequence[An
 
     def slopes(*given: Tensor) -> tuple[Tensor, ...]:
         y, pull = torch.func.vjp(lambda *own: function(*_with(given, floats, own)), *(given[k] for k in floats))
-        return (y, *pull(torch.ones_like(y))) if y.is_floating_point() else (y,)
+        return (y, *pull(torch.ones_like(y)))
 
     if seed % _MAPPED == 0:
         batches = [torch.stack([t, t.flip(0) if t.dim() else t]) for t in tensors]
