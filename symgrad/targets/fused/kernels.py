@@ -93,9 +93,9 @@ class _Passes:
         results, values, shapes = list[Result](), list[Value](), []
         for piece in pieces:
             form, formula = piece.form, piece.formula
-            if form.is_boolean:
-                raise Unsupported("an output of truth values")
             value = elements(form)
+            if form.is_boolean or value.expr.is_boolean:
+                raise Unsupported("an output of truth values")
             results.append(_in_part(output_of(piece.output, value), piece.part))
             values.append(value)
             size = extent(form).dims[-1:]

@@ -45,6 +45,12 @@ def test_sums_over_what_broadcasts_are_those_of_a_declared_shape_or_of_tensors_o
     assert found.backward is not None and found.backward.alike in ((), (0, 1))
 
 
+@pytest.mark.parametrize("formula", ["x > 0", "isnan(x - x)"])
+def test_truth_values_have_no_pass(formula):
+    found = passes("x: ", f"y: {{expr: '{formula}', grad: false}}, z: sin(x)*x")
+    assert "truth values" in dict(found.missing)["forward"]
+
+
 def test_an_output_without_a_tangent_has_one_of_zeros():
     found = passes("x: , y: , z: ", "a: 'mean((x - y)**2)', b: tanh(z) + sin(x)")
     assert set(found.tangents) == {0b001, 0b010, 0b100, 0b111}
