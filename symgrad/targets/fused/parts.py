@@ -26,6 +26,7 @@ from symgrad.targets.fused.terms import NOT_LAST, Unsupported
 __all__ = ["Grid", "Parts", "grid"]
 
 _MOST_PARTS = 8  # of a dimension: each has formulas of its own
+_MOST_OF_TENSOR = 12  # which is longer than what is divided: each part may be a copy
 _LARGEST = {"amax": "maximum", "amin": "minimum"}
 _CUTS = ("chunk", "slice", "cat", "part", "roll")
 SEVERAL = "parts of several dimensions"
@@ -167,6 +168,8 @@ class Parts:
         count = self.length(tensor)
         if count == 1 or self.grid is None:
             return (tensor,)
+        if count > _MOST_OF_TENSOR:
+            raise Unsupported(f"more than {_MOST_OF_TENSOR} parts of a tensor")
         found = []
         for k in range(count):
             shape = None if tensor.is_differential else tensor.get("shape")

@@ -65,6 +65,9 @@ def test_an_output_without_a_tangent_has_one_of_zeros():
         ("x: {shape: [..., D]}, w: {shape: [D]}", "a: x*sin(x)*w, b: w*tanh(w)"),
         ("x: {shape: [N, D]}, y: ", "a: x*sin(x), b: y*tanh(y)"),
         ("x: {shape: [N]}, y: {shape: [M]}", "a: x*sin(x), b: y*tanh(y)"),
+        ("x: {shape: [N, D]}, w: {shape: [D]}", "a: x*sin(x)*w, b: w*tanh(w)"),
+        ("x: {shape: [B, N, D]}, u: {shape: [N, D]}", "a: x*sin(x), b: 'logsumexp(u, dim=-1)'"),
+        ("x: {shape: [N, 3]}, f: {shape: [N, 16]}", "a: 'x[:, :1]*f + x[:, 1:2]'"),  # of many single elements
     ],
 )
 def test_outputs_of_different_shapes_have_no_pass_in_common(tensors, outputs):
