@@ -349,10 +349,9 @@ def expected(
             for index in g.isnan().nonzero().tolist()[:_MOST_QUOTIENTS]
         ]
         quotients = [_quotient(of, doubles, place, index) for _, index, place in lost]
-        for (g, index, _), quotient in zip(
-            lost, quotients if not any(map(math.isnan, quotients)) else (), strict=False
-        ):
-            g[index] = torch.tensor(quotient, dtype=torch.float64).to(g.dtype)  # infinite, where it is too large
+        if not any(map(math.isnan, quotients)):
+            for (g, index, _), quotient in zip(lost, quotients, strict=True):
+                g[index] = torch.tensor(quotient, dtype=torch.float64).to(g.dtype)  # infinite, where it is too large
     return outputs, found
 
 

@@ -285,9 +285,8 @@ def extremes(subject: Subject, device: str) -> Iterator[str]:
                 gradients(subject, bound(subject.call, settings), tensors),
                 expected(subject, settings, doubles),
             )
-            usual = (
-                repeat(None) if subject.pointwise else chain(*gradients(subject, reference(subject, settings), tensors))
-            )
+            plain = reference(subject, settings)
+            usual = repeat(None) if subject.pointwise else chain(*gradients(subject, plain, tensors))
             names = [*subject.outputs, *gradient_names(subject, present(tensors, subject.places))]
             for name, one, other, own in zip(names, [*outputs, *got], [*values, *want], usual, strict=False):
                 if not one.is_floating_point() or one.shape != other.shape:

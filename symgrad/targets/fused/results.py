@@ -20,24 +20,11 @@ __all__ = ["gradient_of", "like_output", "output_of", "tangent_of"]
 
 def gradient_of(elements: Elements, name: str, place: int, own: Expr, gradients: Sequence[Expr]) -> Result:
     """The gradient of a tensor: summed to its shape, or a value for each row where the tensor has one for each."""
-    shape, known = elements.shape, extent(own)
-    if known == SCALAR:
-        found = [elements(g) for g in gradients]
-        if all(v.total for v in found):
-            found = [v if v.dropped else over_pass(elements, v) for v in found]
-            if len({v.dropped for v in found}) > 1:
-                raise Unsupported("a reduction of a reduction")
-            of_rows = found[0].dropped
-            parts = [v.expr / (ROWS if of_rows else ELEMENTS) if v.total == "mean" else v.expr for v in found]
-            return Result(name, _added(parts), place, total="sum", row="row" if of_rows else "")
-    if shape and known.exact and known.dims == shape[:-1]:
-        found = [elements(g) for g in gradients]
-        plain = [v.dims is None and not v.total for v in found]
-        if any(plain) and not all(plain):
-            raise Unsupported("sums over different dimensions")
-        if all(plain):  # nothing is summed
-            parts = [v.expr if v.dropped else elements.lifted(v.expr, (-1,)) for v in found]
-            return Result(name, _added(parts), place, row="row")
+    apart = _gradient_of_number(elements, name, place, own, gradients) or _gradient_of_rows(
+        elements, name, place, own, gradients
+    )
+    if apart is not None:
+        return apart
     values, gone = zip(*(_summed(elements, g, own) for g in gradients), strict=True)
     dims = set(gone)
     if len(dims) > 1 or any(v.total or v.dropped or v.kept or v.like not in (None, own) for v in values):
@@ -50,6 +37,36 @@ def gradient_of(elements: Elements, name: str, place: int, own: Expr, gradients:
     if extent(own).dims[-1:] == (1,) and not along_row and any(n.op in ROW_OPS for n in topological(value)):
         value = _under_row_sum(value)
     return Result(name, value, place, view.dims)
+
+
+def _gradient_of_number(
+    elements: Elements, name: str, place: int, own: Expr, gradients: Sequence[Expr]
+) -> Result | None:
+    """The gradient of a tensor without dimensions, where each term is a sum over all elements, or over all rows."""
+    found = [elements(g) for g in gradients] if extent(own) == SCALAR else []
+    if not found or not all(v.total for v in found):
+        return None
+    found = [v if v.dropped else over_pass(elements, v) for v in found]
+    if len({v.dropped for v in found}) > 1:
+        raise Unsupported("a reduction of a reduction")
+    of_rows = found[0].dropped
+    parts = [v.expr / (ROWS if of_rows else ELEMENTS) if v.total == "mean" else v.expr for v in found]
+    return Result(name, _added(parts), place, total="sum", row="row" if of_rows else "")
+
+
+def _gradient_of_rows(elements: Elements, name: str, place: int, own: Expr, gradients: Sequence[Expr]) -> Result | None:
+    """The gradient of a tensor with one element for each row, where nothing is summed."""
+    shape, known = elements.shape, extent(own)
+    if not shape or not known.exact or known.dims != shape[:-1]:
+        return None
+    found = [elements(g) for g in gradients]
+    plain = [v.dims is None and not v.total for v in found]
+    if not any(plain):
+        return None
+    if not all(plain):
+        raise Unsupported("sums over different dimensions")
+    parts = [v.expr if v.dropped else elements.lifted(v.expr, (-1,)) for v in found]
+    return Result(name, _added(parts), place, row="row")
 
 
 def _summed(elements: Elements, gradient: Expr, own: Expr) -> tuple[Value, tuple[int, ...]]:
