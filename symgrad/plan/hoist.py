@@ -162,8 +162,8 @@ def _without_terms(node: Expr) -> Expr:
         return ex.add(*(ex.mul(c, _sum_of_put(t, node)) for c, t in summed), rest)
     outside = [t for t in operand.args if not t.is_static and _is_constant(t, node)]
     inside = ex.add(*(t for t in operand.args if t not in outside))
-    if not outside or inside.is_static or not same_shape(shape_sources(inside), operand):
-        return node
+    if not outside or inside.is_static or _is_open(operand) or not same_shape(shape_sources(inside), operand):
+        return node  # of an open shape nothing tells how many elements are summed
     rest = _simplified(make("sum", inside, **dict(node.attrs)))
     # A count of the same elements cancels.
     counts = [n for n in topological(*outside) if n.op == "count" and n["dim"] == node["dim"]]

@@ -17,7 +17,9 @@ from symgrad.ir.expr import ONE, Expr, make, split_coefficient, symbol
 from symgrad.ir.traversal import rebuild, substitute, topological
 from symgrad.ops.tensors import TENSOR_OPS, data_arguments
 from symgrad.ops.tensors.extent import Extent, extent
-from symgrad.ops.tensors.shapes import declared_shape
+from symgrad.ops.tensors.shapes import declared_shape, same_shape, shape_sources
+from symgrad.ops.tensors.shaping import expand
+from symgrad.plan.hoist import hoisted
 
 Estimate = Callable[[Sequence[Expr]], float]
 """What forms cost together, in passes over memory."""
@@ -126,9 +128,9 @@ def accumulated(
     for tensor in dict.fromkeys(t for _, t in gradients):
         groups = maps.grouped(plain.of(tensor), estimate)
         for _ in range(2):  # a sum that one term is worth serves others too
-            groups = maps.grouped([(name, term) for name, form in groups for term in form.terms], estimate)
+            groups = maps.grouped([(name, term) for name, form in groups for term in maps.terms(form)], estimate)
         for name in dict.fromkeys(name for name, _ in groups):
-            joined[name, tensor] = ex.add(*(form for other, form in groups if other == name))
+            joined[name, tensor] = hoisted(ex.add(*(form for other, form in groups if other == name)))
     read = frozenset[Expr]().union(*(form.symbols for form in joined.values()))
     kept: list[Meeting] = []
     for meeting in reversed(maps.meetings.values()):
@@ -157,6 +159,17 @@ class _Maps:
             place, group = self._joined(groups, part, estimate) or (len(groups), part)
             groups[place : place + 1] = [group]
         return groups
+
+    def terms(self, form: Expr) -> tuple[Expr, ...]:
+        """The terms of a gradient, each in the shape of all; the whole where no tensor has that shape."""
+        shaped = substitute(form, self.values)
+        small = [t for t in form.terms if not same_shape(shape_sources(substitute(t, self.values)), shaped)]
+        if not small:
+            return form.terms
+        like = [s for s in shape_sources(shaped) if s.op == "sym"]
+        if len(like) != 1 or not same_shape(frozenset(like), shaped):
+            return (form,)
+        return tuple(expand(t, like[0]) if t in small else t for t in form.terms)
 
     def _joined(
         self, groups: Sequence[tuple[str, Expr]], part: tuple[str, Expr], estimate: Estimate

@@ -34,11 +34,13 @@ __all__ = [
     "stacked",
     "total",
     "undefined",
+    "with_quotients",
 ]
 
 forward_ad: Any = torch.autograd.forward_ad  # has no annotations
 _broadcast_shapes: Any = torch.broadcast_shapes  # nor has this
 _MOST_QUOTIENTS = 4  # of one gradient
+_MOST_DOUBTFUL = 100  # elements
 _DTYPES = {"float": torch.float64, "int": torch.int64, "bool": torch.bool}
 
 
@@ -355,6 +357,20 @@ def expected(
     return outputs, found
 
 
+def with_quotients(
+    derivative: Tensor, doubtful: Tensor, function: Callable[..., Tensor], tensors: Sequence[Any], place: int
+) -> Tensor:
+    """A derivative of a number in one tensor by autograd, with what difference quotients tend to where it is doubtful.
+
+    Of ``abs(x)**2`` autograd has the second derivative 0 at 0, for it multiplies two signs.
+    """
+    settled = derivative.clone()
+    for index in map(tuple, doubtful.nonzero().tolist()[:_MOST_DOUBTFUL]):
+        quotient = _quotient(function, tensors, place, index)
+        settled[index] = settled[index] if math.isnan(quotient) else quotient
+    return settled
+
+
 def has_values(outputs: Sequence[Tensor]) -> bool:
     """Whether the formula has a value at every element: only then are its gradients a reference."""
     return not any(bool(y.isnan().any()) for y in outputs if y.is_floating_point())
@@ -376,7 +392,8 @@ def _quotient(function: Callable[..., Tensor], tensors: Sequence[Any], place: in
 
     size = 1e-3 * max(abs(float(tensors[place][index])), 1e-3)
     bends = [abs(at(step) - 2 * at(0.0) + at(-step)) / step for step in (size, size / 8)]
-    if not bends[1] <= 0.5 * bends[0] + 1e-7:  # of a smooth function an eighth
+    noise = 1e-7 * max(1.0, abs(at(0.0)))
+    if not bends[1] <= 0.5 * bends[0] + noise:  # of a smooth function an eighth
         return math.nan
     rows = [central(size / 2**k) for k in range(4)]
     for order in (4, 16):

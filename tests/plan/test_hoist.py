@@ -127,3 +127,14 @@ def test_an_empty_batch_gives_parameters_a_gradient_of_zero(formula: str) -> Non
     found, right = (torch.autograd.grad(f(x, w).sum(), (x, w)) for f in (item.function, item.composite))
     torch.testing.assert_close(found, right)
     assert not right[1].any()
+
+
+@pytest.mark.parametrize(
+    "formula",
+    ["sum(x - mean(x), dim=0)", "sum(2 * logsumexp(x) + x, dim=0)", "sum(x - mean(x, dim=1, keepdim=True), dim=1)"],
+)
+def test_what_is_constant_stays_in_the_sum_of_a_tangent_that_does_not_tell_its_shape(formula: str) -> None:
+    item = compiled_text(f'op: f\ntensors: {{x: {{shape: [N, D]}}}}\noutputs: {{y: "{formula}"}}\n')
+    x = torch.randn(3, 4, dtype=torch.float64)
+    own, right = (torch.func.jacfwd(f)(x) for f in (item.function, item.composite))
+    torch.testing.assert_close(own, right)

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from compiled import compiled_text
 
 from symgrad.accuracy.machine import machine
 from symgrad.analysis.sizes import Sizes
@@ -169,3 +170,16 @@ def test_sums_have_the_names_that_are_wished() -> None:
         "grad_y2",
     }
     assert named.readers(named.meetings[0]) == ["x", "w"]
+
+
+@pytest.mark.parametrize("first", ["mean(amax(x, dim=0) + x, dim=0)", "mean(amax(x, dim=0) * w + x, dim=0)"])
+def test_a_term_that_is_added_by_itself_has_the_shape_of_the_gradient(first: str) -> None:
+    body = "op: f\ntensors: {x: {shape: [N, D]}, w: {shape: [D]}}\noutputs:\n"
+    item = compiled_text(f'{body}  p: "{first}"\n  q: "amax(x, dim=0)**2"\n')
+    x, w = (torch.randn(*s, dtype=torch.float64, requires_grad=True) for s in ((3, 4), (4,)))
+    for weights in ((1.0, 0.0), (0.0, 1.0), (1.0, 2.0)):
+        results = []
+        for f in (item.function, item.composite):
+            taken = [w * y.sin().sum() for w, y in zip(weights, f(x, w), strict=True) if w]
+            results.append(torch.autograd.grad(torch.stack(taken).sum(), (x, w), materialize_grads=True))
+        torch.testing.assert_close(*results)

@@ -1,0 +1,76 @@
+"""What rounding explains: a result may differ from the reference as much as rounding errors move the reference.
+
+Where digits cancel, the composite has lost them itself. How many is seen by Monte Carlo arithmetic (Parker, 1997),
+for which it runs again with another rounding error in every operation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from symgrad.testing.compare import differences
+
+__all__ = ["unexplained"]
+
+_RUNS = 5  # with errors of one sign
+_TIMES = 8  # as much as the reference moves is explained
+
+
+def unexplained(
+    names: Sequence[str], got: Sequence[Tensor], want: Sequence[Tensor], again: Callable[[], Any], **options: Any
+) -> Iterator[str]:
+    """The ``differences`` that rounding errors in ``again``, which computes the reference, do not explain.
+
+    A result is explained only by what errors of both signs move, for those of one may lead over a condition.
+    """
+    found = list(differences(names, got, want, **options))
+    if found:
+        sides = [[_perturbed(again, sign, seed) for seed in range(_RUNS)] for sign in (1, -1)]
+        columns = [[list(column) for column in zip(*side, strict=True)] for side in sides]
+        settled = [_explained(*pair) for pair in zip(got, want, *columns, strict=True)]
+        found = list(differences(names, got, settled, **options))
+    yield from found
+
+
+def _explained(own: Tensor, reference: Tensor, *sides: Sequence[Tensor]) -> Tensor:
+    """The reference's elements, but our own where they differ no more than errors of both signs move the reference."""
+    if not own.is_floating_point() or any(not own.shape == reference.shape == b.shape for side in sides for b in side):
+        return reference
+    moved = [torch.stack([(b - reference).abs() for b in side]).amax(0) for side in sides]
+    return torch.where((own - reference).abs() <= _TIMES * torch.minimum(*moved), own, reference)
+
+
+def _perturbed(function: Callable[[], Any], sign: int, seed: int) -> Any:
+    with _Perturbed(sign, seed):
+        return function()
+
+
+class _Perturbed(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Moves every result by about the spacing of numbers, all away from zero or all towards it."""
+
+    def __init__(self, sign: int, seed: int) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.sign = sign
+        self.generator = torch.Generator().manual_seed(seed)
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        is_view = any(r.alias_info is not None for r in func._schema.returns)
+        computes = any(_is_float(a) for a in pytree.tree_leaves((args, kwargs)))
+        return result if is_view or not computes else pytree.tree_map(self.moved, result)
+
+    def moved(self, value: Any) -> Any:
+        if not _is_float(value):
+            return value
+        parts = 0.5 + torch.rand(value.shape, generator=self.generator, dtype=torch.float64).to(value.device)
+        return (value.double() * (1 + self.sign * torch.finfo(value.dtype).eps * parts)).to(value.dtype)
+
+
+def _is_float(value: Any) -> bool:
+    return isinstance(value, Tensor) and value.is_floating_point() and not value.is_meta

@@ -1,0 +1,68 @@
+"""What the reference loses to rounding is no fault of a result; what it has is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from symgrad.testing import Input
+from symgrad.testing.rounding import unexplained
+from tests.testing.test_values import sentences
+
+X = torch.linspace(0.1, 2, 50, dtype=torch.float64)
+
+
+def found(own: Tensor, reference: Callable[[], Tensor]) -> list[str]:
+    return list(unexplained(["y"], [own], [reference()], lambda: [reference()]))
+
+
+def test_digits_that_cancel_are_explained() -> None:
+    small = X * 1e-6
+    assert found(1 + small * small / 6, lambda: (torch.exp(small) - 1 - small) / small**2 * 2 - small / 3) == []
+
+
+def test_what_rounding_does_not_explain_is_found() -> None:
+    assert found(X * 1.001, lambda: X + 0)
+    small = X * 1e-6
+    assert found(1.5 + small, lambda: (torch.exp(small) - 1 - small) / small**2 * 2)
+
+
+def test_the_other_side_of_a_condition_is_found_where_rounding_leads_over_it() -> None:
+    doubled = torch.full((8,), 0.5, dtype=torch.float64) * 2
+
+    def reference() -> Tensor:
+        return torch.where(doubled * 1.0 > 1, doubled * 0.0, doubled)
+
+    assert found(doubled * 0, reference)
+    assert found(doubled, reference) == []
+
+
+def spline(x: Tensor) -> Tensor:
+    return torch.abs(x) ** 2 * (3 - torch.abs(x))
+
+
+class Spline(torch.autograd.Function):
+    """The second derivative of the composite is 0 at 0; of the formula it is 6, and `SCALE` times that here."""
+
+    SCALE = 1.0
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        ctx.save_for_backward(x)
+        return x**2 * (3 - torch.abs(x))
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Tensor:
+        (x,) = ctx.saved_tensors
+        return grad * x * (6 - 3 * torch.abs(x)) + grad * torch.where(x == 0, (Spline.SCALE - 1) * 6 * x, 0)
+
+
+def test_a_second_derivative_that_autograd_loses_is_that_of_difference_quotients(monkeypatch: Any) -> None:
+    given: Any = {"linear": False, "double_backward": True}
+    inputs = Input("x", low=-1, high=1)
+    assert sentences("every_branch", Spline.apply, spline, inputs, **given) == []
+    monkeypatch.setattr(Spline, "SCALE", 1.5)
+    assert "second derivative" in sentences("every_branch", Spline.apply, spline, inputs, **given)[0]
