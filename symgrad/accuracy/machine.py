@@ -88,13 +88,18 @@ def _same(node: Expr, lowered: Lowered) -> Expr:
 
 
 def _sum(node: Expr, lowered: Lowered) -> Expr:
-    """Left to right, after a part that a term reads; terms with a negative coefficient are subtracted."""
-    part = _part_that_is_read(node)
-    total = None if part is None else lowered[part]
-    for term in node.args:
+    """Left to right, first a part and the term that reads it; terms with a negative coefficient are subtracted."""
+    terms = list(node.args)
+    total = None
+    if (found := _part_that_is_read(node)) is not None:
+        part, sign, reader = found
+        for term in part.args if part.op == "add" else (part,):
+            terms.remove(ex.mul(sign, term))
+        terms.remove(reader)
+        terms.insert(0, reader)
+        total = lowered[part] if sign > 0 else make("sub", lowered[terms.pop(0)], lowered[part])
+    for term in terms:
         factor, rest = ex.split_coefficient(term)
-        if total is not None and part is not None and term in part.args:
-            continue
         if total is None:
             total = lowered[term]
         elif total.is_static and term.is_static:
@@ -107,18 +112,28 @@ def _sum(node: Expr, lowered: Lowered) -> Expr:
     return total
 
 
-def _part_that_is_read(node: Expr) -> Expr | None:
-    """A sum of some of the terms that another one reads, such as a - b in a - b - max(a - b, c).
+_REDUCTIONS = frozenset({"sum", "mean"})
 
-    Added up first it is computed once, and what is taken away from it is of what was computed.
+
+def _part_that_is_read(node: Expr) -> tuple[Expr, int, Expr] | None:
+    """A sum of some of the terms that another one reads, its sign, and that other term: a - b in a - b - max(a - b, c).
+
+    Added up first it is computed once, and what is taken away from it is of what was computed. Of what is reduced, such
+    as a in a - sum(p * a) + b, one term is a part too: nearly all of it may cancel.
     """
     terms = frozenset(node.args)
-    for term in node.args:
-        read = _inside(term)
-        parts = () if read.op in ("add", "mul", "pow") else map(_inside, read.args)
-        part = next((a for a in parts if a.op == "add" and not a.is_static and terms.issuperset(a.args)), None)
-        if part is not None:
-            return part
+    for reader in node.args:
+        read = _inside(reader)
+        is_reduced = read.op in _REDUCTIONS
+        if read.op in ("add", "mul", "pow"):
+            continue
+        for part in map(_inside, read.args[0].factors if is_reduced else read.args):
+            if part.is_static or not (part.op == "add" or (is_reduced and len(terms) > 2)):
+                continue
+            own = part.args if part.op == "add" else (part,)
+            sign = next((s for s in (1, -1) if terms.issuperset(ex.mul(s, t) for t in own)), 0)
+            if sign > 0 or (sign < 0 and is_reduced):
+                return part, sign, reader
     return None
 
 

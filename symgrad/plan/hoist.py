@@ -54,7 +54,7 @@ def _simplified(node: Expr) -> Expr:
     if is_product(node):
         return _without_numbers(node)
     if node.op == "add":
-        node = joined_outer_products(rejoined(node))
+        node = _with_one_factor(joined_outer_products(rejoined(node)))
     if node.op == "mul":
         node = _without_signs(_without_ones(node))
     return node if node.op in TENSOR_OPS or not node.args else _without_expansions(node)
@@ -127,6 +127,19 @@ def _without_factors(node: Expr) -> Expr:
     if TENSOR_OPS[node.op].floats and is_whole_tensor(inside):
         return node
     return ex.mul(*outside, _simplified(make(node.op, inside, **dict(node.attrs))))
+
+
+def _with_one_factor(total: Expr) -> Expr:
+    """c * (a - sum(a)) for c * a - c * sum(a): where a is all that there is, both are equal, and so are not products
+    that are rounded one by one."""
+    if total.op != "add" or not any(f.op in ("sum", "mean") for t in total.args for f in t.factors):
+        return total
+    first, *others = (frozenset(t.factors) for t in total.args)
+    common = [f for f in first.intersection(*others) if f.is_differential and f.number is None]
+    if not common:
+        return total
+    rest = ex.add(*(ex.mul(*(f for f in t.factors if f not in common)) for t in total.args))
+    return ex.mul(*common, rest)
 
 
 def _of_simpler_sum(node: Expr) -> Expr:
