@@ -253,17 +253,19 @@ def divided_by_elements(gradients: Sequence[tuple[Expr, Expr]], forms: Sequence[
     mapped: dict[Expr, Expr] = {}
     for node in topological(*forms):
         own = counts.intersection(node.args) if node.is_differential else ()
-        least = {f: 1 / make("maximum", f.args[0], ex.ONE) for f in own}
+        least = {f: ex.power(make("maximum", f.args[0], ex.ONE), f.args[1]) for f in own}
         mapped[node] = rebuild(node, [least.get(a, mapped[a]) for a in node.args])
     return [mapped[form] for form in forms]
 
 
 def _means(tensor: Expr, gradient: Expr) -> Iterator[Expr]:
-    """The factors of products with a sum that divide by as many elements, of which the tensor has perhaps others."""
+    """The factors of products with a sum that divide by as many elements, or by a power of their number, of which the
+    tensor has perhaps others."""
     for product in (n for n in topological(gradient) if n.op == "mul"):
         sums = [a for a in product.args if a.op == "sum"]
         for factor in product.args if sums else ():
-            if factor.op != "pow" or factor.args[0].op != "count":
+            exponent = factor.args[1].number if factor.op == "pow" and factor.args[0].op == "count" else None
+            if exponent is None or exponent >= 0:
                 continue
             count, names = factor.args[0], _counted(factor.args[0])
             every = count["dim"] is None and any(not s["keepdim"] for s in sums)

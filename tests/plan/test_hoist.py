@@ -138,3 +138,16 @@ def test_what_is_constant_stays_in_the_sum_of_a_tangent_that_does_not_tell_its_s
     x = torch.randn(3, 4, dtype=torch.float64)
     own, right = (torch.func.jacfwd(f)(x) for f in (item.function, item.composite))
     torch.testing.assert_close(own, right)
+
+
+@pytest.mark.parametrize("factor", ["/ sqrt(D)", "* sqrt(D)", "/ D**2", "/ D**(1/3)", "/ D"])
+def test_a_power_of_a_size_is_no_mean(factor: str) -> None:
+    item = compiled_text(
+        f'op: f\ntensors: {{k: {{shape: [B, D]}}, i: {{shape: [B]}}}}\noutputs: {{y: "k * i[:, None] {factor}"}}\n'
+    )
+    for rows in (3, 0):
+        given = [torch.randn(*s, dtype=torch.float64, requires_grad=True) for s in ((rows, 8), (rows,))]
+        own, right = (torch.autograd.grad(f(*given).sin().sum(), given) for f in (item.function, item.composite))
+        torch.testing.assert_close(own, right)
+    none = [torch.randn(*s, dtype=torch.float64, requires_grad=True) for s in ((3, 0), (3,))]
+    assert torch.autograd.grad(item.function(*none).sum(), none)[1].tolist() == [0.0, 0.0, 0.0]
