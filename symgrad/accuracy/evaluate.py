@@ -88,6 +88,7 @@ class Format:
 
 FLOAT32 = Format("float32", 24, 3.4028234663852886e38, -125)
 FLOAT64 = Format("float64", 53, 1.7976931348623157e308, -1021)
+FAR = 1e18  # magnitudes beyond it are those that nobody named: overflow guards are weighed there
 
 
 def meaning(op: str) -> Callable[..., Any]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Sequence
 
-from symgrad.accuracy.evaluate import FLOAT32, Environment
+from symgrad.accuracy.evaluate import FAR, FLOAT32, Environment
 from symgrad.accuracy.machine import machine
 from symgrad.accuracy.simulate import Simulation
 from symgrad.differentiate.modes import local_partials
 from symgrad.ir import expr as ex
 from symgrad.ir.expr import Expr
-from symgrad.ir.traversal import rebuild, topological
+from symgrad.ir.traversal import rebuild, substitute, topological
 from symgrad.ir.truth import where
 from symgrad.ops.functions import FUNCTIONS
 from symgrad.ops.tensors import TENSOR_OPS, data_arguments, interval
@@ -51,7 +51,16 @@ def _guard_branch(branch: Expr, condition: Expr, taken: bool, values: Simulation
         mapped[node] = rebuild(node, args)
         if node is not branch and (node in infinite or _is_masked(node)):
             mapped[node] = _alive(mapped[node], condition, taken, ex.ZERO)
-    return mapped[branch]
+    if not _overflows(mapped[branch], condition, taken, values):
+        return mapped[branch]
+    variable, inside = _held(condition, taken)
+    if variable in mapped:
+        bounded = substitute(mapped[branch], {mapped[variable]: ex.make("clamp", mapped[variable], *inside)})
+        if not _overflows(bounded, condition, taken, values):
+            return bounded
+    alive = {s: _alive(s, condition, taken, ex.ONE) for s in branch.tensors if s["kind"] == "tensor"}
+    of_ones = substitute(branch, alive)
+    return mapped[branch] if _overflows(of_ones, condition, taken, values) else of_ones
 
 
 def _alive(value: Expr, condition: Expr, taken: bool, otherwise: Expr) -> Expr:
@@ -81,11 +90,10 @@ def _bounded(argument: Expr, condition: Expr, taken: bool) -> Expr:
 
     A clamp is cheaper than a choice, and where the branch is taken it changes nothing.
     """
-    if condition.op not in _SIDES or not condition.args[1].is_static or condition.is_static:
+    variable, inside = _held(condition, taken)
+    if variable is not condition.args[0]:
         return argument
-    variable, bound = condition.args
-    below = _SIDES[condition.op] == taken
-    held = ex.make("clamp", variable, -ex.OO, bound) if below else ex.make("clamp", variable, bound, ex.OO)
+    held = ex.make("clamp", variable, *inside)
 
     def hold(node: Expr) -> Expr:
         if node is variable:
@@ -95,7 +103,39 @@ def _bounded(argument: Expr, condition: Expr, taken: bool) -> Expr:
     return hold(argument)
 
 
+def _held(condition: Expr, taken: bool) -> tuple[Expr, tuple[Expr, Expr]]:
+    """The variable of an inequality, and the bounds that it has where the branch is taken; of abs(2*v) < c it is v.
+
+    No bounds where the condition is another one, or the branch lies on both sides of zero.
+    """
+    everywhere = (-ex.OO, ex.OO)
+    if condition.op not in _SIDES or not condition.args[1].is_static or condition.is_static:
+        return condition, everywhere
+    variable, bound = condition.args
+    below = _SIDES[condition.op] == taken
+    symmetric = variable.op == "abs" and below
+    number, inner = ex.split_coefficient(variable.args[0] if symmetric else variable)
+    if symmetric:
+        return inner, (-bound / abs(number), bound / abs(number))
+    return inner, (-ex.OO, bound / number) if below == (number > 0) else (bound / number, ex.OO)
+
+
 _SIDES = {"lt": True, "le": True, "gt": False, "ge": False}  # whether the variable is below where it holds
+
+
+def _overflows(branch: Expr, condition: Expr, taken: bool, values: Simulation) -> bool:
+    """Whether something in a branch is not finite at some point where it is dead: a polynomial far from its interval,
+    of which the derivative would be 0 times infinity."""
+    conditions = frozenset(n for n in topological(branch) if n.is_boolean)
+    parts = [n for n in topological(branch, leaves=conditions) if not (n.is_static or n.is_boolean or n.op == "sym")]
+    near = [p for p in values.points if all(isinstance(v, (bool, str)) or abs(v) <= FAR for v in p.values())]
+    values = Simulation([*near, *_enlarged(near)], FLOAT32)
+    try:
+        holds, *columns = map(values, machine([condition, *parts]))
+    except KeyError:  # reads the result of a tensor operation, which points do not give
+        return False
+    dead = [k for k, taking in enumerate(holds) if bool(taking) != taken]
+    return any(not abs(column[k]) < math.inf for column in columns for k in dead)
 
 
 def _with_bounds(values: Simulation, condition: Expr) -> Simulation:
@@ -149,6 +189,17 @@ def _can_fail(node: Expr, condition: Expr, taken: bool, values: Simulation) -> b
         for d in dead[:: max(1, len(dead) // _MOST_CROSSED)]
     ]
     return bool(crossed) and _can_fail(node, condition, taken, Simulation(crossed, FLOAT32))
+
+
+_LARGE = 1e9  # numbers that people have, and whose fifth power overflows
+_UNBOUNDED = 20.0  # a tensor that is larger somewhere has no bounds
+
+
+def _enlarged(points: Sequence[Environment]) -> list[Environment]:
+    """Some of the points with one of the tensors large, where it has no bounds."""
+    tensors = [s for s in (points[0] if points else ()) if s["kind"] == "tensor"]
+    unbounded = [s for s in tensors if any(abs(p[s]) > _UNBOUNDED for p in points)]
+    return [{**p, s: math.copysign(_LARGE, p[s])} for p in points[:_MOST_CROSSED] for s in unbounded]
 
 
 _MOST_CROSSED = 4  # points where a branch is taken and fails, and dead ones whose condition they are given

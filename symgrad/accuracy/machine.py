@@ -18,7 +18,7 @@ from fractions import Fraction
 from symgrad.analysis.sizes import UNKNOWN, elements
 from symgrad.ir import expr as ex
 from symgrad.ir.expr import HALF, MINUS_ONE, ONE, Expr, make
-from symgrad.ir.traversal import kept, topological
+from symgrad.ir.traversal import PerNode, kept, topological
 
 # Functions whose values are bounded or decay: they enter products first.
 _BOUNDED = frozenset({"sigmoid", "tanh", "sin", "cos", "erf", "erfc", "sign", "exp", "where", "sinc"})
@@ -327,8 +327,21 @@ def _divide(value: Expr, divisor: Expr, lowered: Lowered) -> Expr:
         return make("pow", lowered[base], exponent)
     if n == -2:
         return make("div", make("div", value, lowered[base]), lowered[base])
+    if n in _STEPWISE and value is not ONE and _is_reduced(base):  # whose root is at hand, and t**1.5 overflows early
+        for _ in range(int(-n)):
+            value = make("div", value, lowered[base])
+        return make("div", value, make("pow", lowered[base], HALF)) if n.denominator == 2 else value
     by = lowered[base] if n == -1 else make("pow", lowered[base], ex.num(-n))
     return make("div", value, by)
+
+
+_STEPWISE = frozenset({Fraction(-3, 2), Fraction(-5, 2), Fraction(-3)})  # exponents of derivatives of norms
+
+
+@PerNode
+def _is_reduced(value: Expr) -> bool:
+    """Whether a value is one for each row, or for a whole tensor."""
+    return value.op in _REDUCTIONS or (value.op in ("add", "mul", "pow") and any(map(_is_reduced, value.args)))
 
 
 def _power(node: Expr, lowered: Lowered) -> Expr:

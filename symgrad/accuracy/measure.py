@@ -19,7 +19,7 @@ from typing import Any
 import mpmath as mp
 
 from symgrad.accuracy.equality import Check
-from symgrad.accuracy.evaluate import FLOAT32, FLOAT64, Environment, Format
+from symgrad.accuracy.evaluate import FAR, FLOAT32, FLOAT64, Environment, Format
 from symgrad.accuracy.limits import Limits
 from symgrad.accuracy.machine import machine_form
 from symgrad.accuracy.sampling import both_equal
@@ -29,7 +29,7 @@ from symgrad.ir import expr as ex
 from symgrad.ir.expr import Expr
 from symgrad.ir.traversal import substitute
 
-__all__ = ["ALLOWED", "FAR", "PRECISIONS", "Judge", "Measurement", "Precision", "Sample", "Score"]
+__all__ = ["ALLOWED", "PRECISIONS", "Judge", "Measurement", "Precision", "Sample", "Score"]
 
 ALLOWED = {FLOAT32: 2.5, FLOAT64: 8.0}  # ulp, beyond which a form errs at a point
 
@@ -84,7 +84,6 @@ class Score:
         return not self.nonfinite and self.ulp <= ALLOWED[FLOAT32]
 
 
-FAR = 1e18  # beyond it overflow guards are weighed
 _OUTSIDE = (2.0**59, 2.0**61, 2.0**64, 2.0**70, 2.0**90, 2.0**110, 2.0**126)
 _MOST_ZEROS = 24
 _MOST_CHECKS = 20  # points at which a rewritten form is compared

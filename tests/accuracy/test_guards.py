@@ -163,3 +163,25 @@ def test_an_exponential_in_a_dead_branch_is_guarded_among_many_variables() -> No
     body = item.text.split("def backward")[1].split("def jvp")[0]
     assert "torch.exp(clamped_w)" in body
     assert "torch.exp(w)" not in body
+
+
+@pytest.mark.parametrize(
+    "formula",
+    [
+        "c**2 * (1 - cos(x / c))",
+        "1 - (1 + x / c) * exp(-x / c)",
+        "c**2 / 2 * (1 - exp(-(x / c)**2))",
+        "(1 - exp(-x)) / x",
+    ],
+)
+def test_a_polynomial_far_from_its_interval_has_no_part_in_second_derivatives(formula: str) -> None:
+    item = compiled_text(
+        f'op: f\ntensors: {{x: {{domain: "(0, oo)"}}, c: {{domain: "(0, oo)"}}}}\noutputs: {{y: "c * ({formula})"}}\n'
+    )
+    for size in (1e3, 1e6, 1e8):
+        given = [torch.tensor([v], requires_grad=True) for v in (size, 1.0)]
+        seconds = []
+        for f in (item.function, item.composite):
+            slopes = torch.autograd.grad(f(*given).sum(), given, create_graph=True)
+            seconds.append(torch.autograd.grad(slopes[0].sum() + slopes[1].sum(), given))
+        torch.testing.assert_close(*seconds, rtol=1e-3, atol=1e-5 * size)
