@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from symgrad.ir.expr import Expr, mul
+from symgrad.ir import truth
+from symgrad.ir.expr import ONE, ZERO, Expr, mul
 from symgrad.ir.traversal import PerNode, rebuild, transform
 from symgrad.ops.tensors import TENSOR_OPS
 from symgrad.ops.tensors.extent import Dim, Extent, ShapeConflict, broadcast, extent
@@ -151,7 +152,14 @@ def _placed(value: Expr, own: Extent, widest: Extent) -> Expr:
 
 
 def _inserted(value: Expr, places: tuple[int, ...]) -> Expr:
-    return unsqueeze(value, *places) if places else value
+    if not places:
+        return value
+    if not value.is_boolean:
+        return unsqueeze(value, *places)
+    ranks = {len(extent(a).dims) for a in value.args if extent(a).dims or not extent(a).exact}
+    if value.args and ranks == {len(extent(value).dims)}:
+        return rebuild(value, [_inserted(a, places) if extent(a).dims else a for a in value.args])
+    return truth.compare("gt", unsqueeze(truth.where(value, ONE, ZERO), *places), ZERO)  # operations move numbers
 
 
 def _places(own: Extent, widest: Extent) -> tuple[int, ...] | None:

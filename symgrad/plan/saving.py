@@ -298,7 +298,7 @@ def _weight(node: Expr, outputs: Mapping[Expr, str], sizes: Sizes, masks: bool, 
         below = topological(*node.args, leaves=frozenset(outputs))
         repeats = not free and any(is_product(n) for n in below if n not in outputs)  # to save it
         return scaled + 1 if masks and not repeats else None
-    if node in outputs:
+    if node in outputs and (free or split_coefficient(node)[1] is node):  # for s - x, no -x is computed
         return scaled + 2
     return scaled + 4 if free else None
 

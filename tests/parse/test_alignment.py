@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from compiled import compiled_text
 
 from symgrad.errors import SpecError
 from symgrad.ir.expr import Expr, make, symbol
@@ -160,3 +161,27 @@ def test_rows_with_a_name_in_common_meet_in_pairs_in_the_order_in_which_they_are
                 parse_expression(text, [first, second])
         else:
             assert extent(parse_expression(text, [first, second])).dims == tuple(result.split())
+
+
+CONDITIONED: dict[str, Callable[..., Any]] = {
+    "where(m, a, x) - a": lambda x, a, b, m: torch.where(m, a, x) - a,
+    "where(a > b, a, x) * x": lambda x, a, b, m: torch.where(a > b, a, x) * x,
+    "where(a > 0, x, a)**2": lambda x, a, b, m: torch.where(a > 0, x, a) ** 2,
+    "where(m & (a > b), a, x) * x": lambda x, a, b, m: torch.where(m & (a > b), a, x) * x,
+    "where(~m, sin(x), cos(x)) * x": lambda x, a, b, m: torch.where(~m, x.sin(), x.cos()) * x,
+    "where(sum(x, dim=1) > a, a, x) * x": lambda x, a, b, m: torch.where(x.sum(1, keepdim=True) > a, a, x) * x,
+}
+
+
+@pytest.mark.parametrize("formula", CONDITIONED)
+def test_conditions_of_fewer_dimensions_align_by_name(formula: str) -> None:
+    shapes = "x: {shape: [T, D]}, a: {shape: [T]}, b: {shape: [T]}, m: {shape: [T], dtype: bool}"
+    item = compiled_text(f'op: f\ntensors: {{{shapes}}}\noutputs: {{y: "{formula}"}}\n')
+    given = [torch.randn(*s, dtype=torch.float64, requires_grad=True) for s in ((4, 4), (4,), (4,))]
+    m = torch.tensor([True, False, True, False])
+    x, a, b = given
+    results = []
+    for y in (item.function(x, a, b, m), CONDITIONED[formula](x, a[:, None], b[:, None], m[:, None])):
+        slopes = torch.autograd.grad(y.sin().sum(), given, materialize_grads=True)
+        results.append([y.detach(), *slopes])
+    torch.testing.assert_close(*results)

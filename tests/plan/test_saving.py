@@ -422,3 +422,11 @@ def test_random_numbers_are_drawn_again_only_to_keep_least(
         found[policy] = [x.grad, b.grad]
         monkeypatch.undo()
     torch.testing.assert_close(found["auto"], found["memory"])
+
+
+def test_a_multiple_of_an_input_is_not_kept_in_its_place() -> None:
+    tensors = "x: {shape: [B, D]}, w: {shape: [D]}, s: {shape: []}"
+    item = compiled_text(f"op: f\ntensors: {{{tensors}}}\nlet: {{f: s - w}}\noutputs: {{p: 2*f - 2*s + w, q: f*x}}\n")
+    given = [torch.randn(s, dtype=torch.float64, requires_grad=True) for s in ((3, 4), (4,), ())]
+    own, right = (torch.autograd.grad(sum(y.sum() for y in f(*given)), given) for f in (item.function, item.composite))
+    torch.testing.assert_close(own, right)
