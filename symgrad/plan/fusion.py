@@ -229,6 +229,8 @@ def _matches(node: Expr, dims: tuple[int, ...]) -> Sequence[_Match]:
                 continue
             if not _tensors(tensors) or (fusion.alike and not _alike(tensors)):
                 continue
+            if fusion.name == "subcmul" and _is_another_product(*tensors):
+                continue
             arguments = tuple(substitute(x, bindings) for x in fusion.arguments)
             masks = () if fusion.mask is None else (bindings[fusion.mask],)
             inside = _interior(node, frozenset((*arguments, *masks)))
@@ -240,6 +242,13 @@ def _matches(node: Expr, dims: tuple[int, ...]) -> Sequence[_Match]:
 def _interior(node: Expr, arguments: frozenset[Expr]) -> list[Expr]:
     """The operations between a pattern's root and its arguments."""
     return [n for n in topological(node, leaves=arguments) if n is not node and n not in arguments and n.args]
+
+
+def _is_another_product(value: Expr, *factors: Expr) -> bool:
+    """Whether what a product of forward is taken from is a product as well: of equal ones nothing is left, but where
+    one is not rounded."""
+    products = value.op in ("mul", "pow") and value not in factors
+    return products and not any(v.is_differential or v.is_static for v in (value, *factors))
 
 
 def _tensors(arguments: tuple[Expr, ...]) -> bool:

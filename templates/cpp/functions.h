@@ -97,6 +97,35 @@ INLINE Lanes<double> fused(Lanes<double> a, Lanes<double> b, Lanes<double> c) {
 }
 #endif
 
+// A product that is rounded before anything is taken from it: a * b - c * d is 0 where both are equal.
+#if defined(__has_builtin)
+#if __has_builtin(__builtin_assoc_barrier)
+#define ROUNDED(x) x = __builtin_assoc_barrier(x)
+#endif
+#endif
+#if !defined(ROUNDED) && defined(__AVX512F__)
+#define ROUNDED(x) __asm__("" : "+v"(x))
+#elif !defined(ROUNDED) && defined(__SSE2__)
+#define ROUNDED(x) __asm__("" : "+x"(x))
+#elif !defined(ROUNDED) && defined(__aarch64__)
+#define ROUNDED(x) __asm__("" : "+w"(x))
+#elif !defined(ROUNDED)
+#define ROUNDED(x)
+#endif
+template <typename T>
+INLINE Lanes<T> rounded(Lanes<T> x) {
+    EACH_PART(ROUNDED(x.part[p]))
+    return x;
+}
+template <typename T>
+INLINE T rounded(T x) {  // angles and pairs have all digits of a product
+    return x;
+}
+template <typename A, typename B>
+INLINE auto difference(A a, B b) {
+    return rounded(a) - rounded(b);
+}
+
 // What rounding takes from a product: a * b - product, where that is a number.
 template <typename T>
 INLINE Lanes<T> lost_by_product(Lanes<T> a, Lanes<T> b, Lanes<T> product) {

@@ -288,3 +288,10 @@ def test_no_part_is_added_to_what_is_no_memory_of_its_own(onto: Expr, others: li
 def test_a_part_with_steps_is_padded() -> None:
     part = make("slice", Y, dim=-1, start=0, stop=None, step=2)
     assert fuse([make("add", make("mul", X, G), padded(part, start=0, step=2))])[0].op == "addcmul"
+
+
+def test_what_is_left_of_equal_products_is_nothing() -> None:
+    first, second = make("mul", X, Y), make("mul", Z, Z)
+    assert fuse([make("sub", first, second)])[0].op == "sub"  # torch rounds one product of a fused operation alone
+    assert fuse([make("sub", first, make("mul", first, Z))])[0].op == "subcmul"
+    assert fuse([make("sub", make("mul", first, G), second)])[0].op == "subcmul"  # in derivatives it is not divided by

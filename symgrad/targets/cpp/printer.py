@@ -54,6 +54,8 @@ class CppPrinter(PassPrinter):
         """What reads alike on lanes and on doubles."""
         if node.op in ("neg", "not"):
             return code("-{0}" if node.op == "neg" else "not {0}", self(node.args[0]))
+        if node.op == "sub" and all(_is_product(a) for a in node.args):
+            return code("difference({0}, {1})", *map(self, node.args))  # of equal products 0: neither is fused with it
         return self._operators(node)
 
     def _power(self, node: Expr) -> Code:
@@ -110,6 +112,10 @@ class CppPrinter(PassPrinter):
             own = constant_name(node, {f"_{c}" for c in self.constants.values()}).strip("_")
             self.constants[node] = own if own[0].isalpha() else f"C{own}"
         return name(self.constants[node])
+
+
+def _is_product(node: Expr) -> bool:
+    return not node.is_static and (node.op == "mul" or (node.op == "pow" and node.args[1].number in (2, 3)))
 
 
 _INTEGERS = 2**31

@@ -559,3 +559,11 @@ def both_forward(module, *args):
         found.append(getattr(module, module._kernels.source.stem)(*args))
     module._kernels.on = True
     return found
+
+
+def test_nothing_is_left_of_equal_products(tmp_path):
+    module = written("op: cross\ntensors: {a: , b: , c: , d: }\noutputs: {y: 1000 * (a * b - c * d)}\n", tmp_path)
+    for dtype in (torch.float32, torch.float64):
+        a, b = torch.randn(2, 1000, dtype=dtype)
+        assert not module.cross(a, b, a.clone(), b.clone()).any() and not module.cross(a, b, -a, -b).any()
+    assert module._kernels.libraries
