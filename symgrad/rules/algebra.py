@@ -269,12 +269,13 @@ def _variable(node: Expr) -> Expr | None:
 def clamped_growth(node: Expr) -> Expr | None:
     """The growing factor of a product limited, where another factor has long vanished: 0 * oo is not a number.
 
-    This holds only where the other factor decays fast enough, which the search proves on extreme points.
+    This holds only where the other factor vanishes wherever this one is large: fast enough, which the search proves on
+    extreme points, and whatever other tensors are.
     """
-    if not any(_decays(f) for f in node.args):
-        return None
+    decaying = [_argument(f) for f in node.args if _decays(f)]
     growing = [f for f in node.args if f.args and not f.is_static and not _decays(f) and f.op not in _LIMITED]
     growing = [f for f in growing if (ex.split_power(f)[1].number or 1) > 0]
+    growing = [f for f in growing if any(_grows_with(f, argument) for argument in decaying)]
     if not growing:
         return None
     largest = max(growing, key=lambda f: f.size)
@@ -286,6 +287,17 @@ def _decays(factor: Expr) -> bool:
     base, exponent = ex.split_power(factor)
     n = exponent.number
     return base.op in _VANISHING or (n is not None and n < 0 and base.op in ("cosh", "sinh", "exp"))
+
+
+def _argument(decaying: Expr) -> Expr:
+    """What decides how much of a factor is left."""
+    base, _ = ex.split_power(decaying)
+    return base.args[0]
+
+
+def _grows_with(growing: Expr, argument: Expr) -> bool:
+    """Whether an argument is large wherever a growing factor is: what depends on one tensor alone is measured there."""
+    return len(growing.tensors) == 1 and frozenset(growing.tensors) == frozenset(argument.tensors)
 
 
 _VANISHING = frozenset({"exp", "sigmoid", "erfc"})

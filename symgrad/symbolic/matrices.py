@@ -6,7 +6,7 @@ symbols are Einstein sums. An index that is not summed over is a dimension of th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from symgrad.errors import shown
@@ -38,14 +38,26 @@ def shape_of(symbol: Any, within: Any) -> tuple[int | str, ...] | None:
         return None
     if symbol.shape is not None:
         return tuple(_size(symbol, size) for size in symbol.shape)
-    indices = next(node.indices for node in sympy.preorder_traversal(within) if _is_indexed(node, symbol))
-    if any(not i.is_Symbol for i in indices):
-        raise NotConvertible(_SINGLE.format(shown(str(symbol[indices]))))
+    used = [node.indices for node in sympy.preorder_traversal(within) if _is_indexed(node, symbol)]
+    for indices in used:
+        if any(not i.is_Symbol for i in indices):
+            raise NotConvertible(_SINGLE.format(shown(str(symbol[indices]))))
     for limit in (limit for s in _totals(within) for limit in s.limits):
-        if limit[0] in indices and len(limit) == 3 and (limit[1] != 0 or not _is_size(limit[2] + 1)):
+        if any(limit[0] in own for own in used) and len(limit) == 3 and (limit[1] != 0 or not _is_size(limit[2] + 1)):
             raise NotConvertible(f"the index {limit[0]} from {limit[1]} to {limit[2]}: {_WHOLE}")
-    ranges = {limit[0]: limit[2] + 1 for s in _totals(within) for limit in s.limits if len(limit) == 3}
-    return tuple(_size(symbol, ranges.get(index, index)) for index in indices)
+    ranges: dict[Any, list[Any]] = {}
+    for total in sorted((s for s in _totals(within) if s.has(symbol)), key=str):
+        for index, *ends in total.limits:
+            ranges.setdefault(index, []).extend([ends[1] + 1] if ends else [])
+    return tuple(_size(symbol, _one_range(symbol, indices, ranges)) for indices in zip(*used, strict=True))
+
+
+def _one_range(symbol: Any, indices: tuple[Any, ...], ranges: Mapping[Any, Sequence[Any]]) -> Any:
+    """The size of a dimension that has these indices: what they run over, or else the name of the first."""
+    sizes = list(dict.fromkeys(size for i in dict.fromkeys(indices) for size in ranges.get(i, ())))
+    if len(sizes) > 1:
+        raise NotConvertible(f"sums over the index {indices[-1]} of {symbol} have {sizes[0]} and {sizes[1]} terms")
+    return sizes[0] if sizes else indices[0]
 
 
 def with_plain_indices(expr: Any) -> Any:
@@ -194,7 +206,12 @@ def _without_indices(expr: Any) -> tuple[Any, tuple[Any, ...]]:
     for node in found:
         if not all(i.is_Symbol for i in node.indices):
             raise NotConvertible(_SINGLE.format(shown(str(node))))
-    return expr.xreplace({node: as_whole(node.base) for node in found}), orders.pop() if orders else ()
+    whole, indices = expr.xreplace({node: as_whole(node.base) for node in found}), orders.pop() if orders else ()
+    if numbers := sorted(whole.free_symbols & {*indices}, key=str):
+        raise NotConvertible(
+            f"{shown(str(expr))}: the index {numbers[0]} is a number here; write arange(...) in a text"
+        )
+    return whole, indices
 
 
 def _each_once(expr: Any, indices: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:

@@ -421,6 +421,12 @@ def test_a_symbol_may_be_named_as_the_output_that_reads_it() -> None:
         (lambda: _indexed("v", "i", "k") / sp.Sum(_indexed("v", "i", "k"), (K, 0, N - 1)), "different indices meet"),
         (lambda: _product_sum("w", "k", "j") + _indexed("v", "j", "i"), "different indices meet"),
         (lambda: sp.Product(_indexed("v", "k"), (K, 1, N - 1)), "an index runs over a whole dimension"),
+        (lambda: _indexed("v", "k") * K, "the index k is a number here; write arange(...) in a text"),
+        (lambda: sp.exp(-_indexed("v", "k")) * sp.cos(K), "the index k is a number here"),
+        (
+            lambda: sp.Sum(_indexed("v", "k"), (K, 0, 2)) * sp.Sum(_indexed("v", "k") ** 2, (K, 0, 3)),
+            "have 4 and 3 terms",
+        ),
         (lambda: sp.Float("1e400") * X, "beyond every floating-point number"),
         (lambda: "I * x_", "unknown name 'I'; SymPy's is the imaginary unit"),
         (lambda: "x_ + nan", "unknown name 'nan'; SymPy's is no number"),
@@ -568,3 +574,10 @@ def test_what_users_write_passes_a_strict_type_checker() -> None:
     command = [sys.executable, "-m", "mypy", "--strict", *options, str(HERE / "typed.py")]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=root)
     assert done.returncode == 0, done.stdout
+
+
+def test_the_range_of_a_sum_is_the_size_of_what_it_runs_over() -> None:
+    operation = symgrad.op(y=_indexed("v", "j") * sp.Sum(_indexed("v", "k") ** 2, (K, 0, 2)))
+    assert operation(torch.ones(3, dtype=torch.float64)).tolist() == [3.0, 3.0, 3.0]
+    with pytest.raises(ValueError, match="v must have"):
+        operation(torch.ones(5))
