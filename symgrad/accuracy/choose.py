@@ -148,7 +148,8 @@ class _Search(Pool):
         failures = chosen.float32.failures + chosen.float64.failures
         near = (c for c in self.measured.values() if c.form is not chosen.form and c.form in self.origin)
         good = (c for c in near if c.float32.failures + c.float64.failures <= failures or chosen.wide)
-        found = (c.form for c in sorted(good, key=lambda c: c.price) if self.equal(c.form) and not self.spoils(c.form))
+        equal = (c.form for c in sorted(good, key=lambda c: c.price) if self.equal(c.form))
+        found = (form for form in equal if not (self.spoils(form) or self.is_noise(form)))
         return tuple((form, self.origin[form]) for form in islice(found, _MOST_CHEAP))
 
     def add_other(self, other: Expr) -> None:
@@ -167,14 +168,35 @@ class _Search(Pool):
         self.cheapen()
 
     def smooth(self, pick: Callable[[], Candidate]) -> Candidate:
-        """What is picked of the forms that are at 0 what the formula is, and that autograd can differentiate there."""
+        """What is picked of the forms that are at 0 what the formula is, and that autograd can differentiate there.
+
+        One that is noise where a sum of the formula is 0 is taken only if all others are worse elsewhere.
+        """
+        noisy: Candidate | None = None
         for _ in range(_MOST_SPOILED):
             chosen = pick()
+            if noisy is not None and self.is_worse(chosen, noisy):
+                break
             if not self.spoils(chosen.form):
-                return chosen
+                if not self.is_noise(chosen.form):
+                    return chosen
+                noisy = noisy or chosen
             del self.measured[chosen.form]
             self.rejected.add(chosen.form)
-        return pick()
+        if noisy is None:
+            return pick()
+        self.measured[noisy.form] = noisy
+        return noisy
+
+    def is_worse(self, chosen: Candidate, other: Candidate) -> bool:
+        """Whether a candidate takes float64 that another does not, fails more often, or errs where that is good."""
+        failures, others = (c.float32.failures + c.float64.failures for c in (chosen, other))
+        errs = chosen.float32.ulp > max(other.float32.ulp, self.precision.acceptable)
+        return chosen.wide > other.wide or failures > others or errs
+
+    def is_noise(self, form: Expr) -> bool:
+        """Whether a form has lost its digits where a sum of the formula is 0, and the formula has them."""
+        return form is not self.formula and self.judge.is_noise(form)
 
     def spoils(self, form: Expr) -> bool:
         """Whether a form is not infinite where the formula is, or that of a derivative has none where it has one."""

@@ -22,9 +22,9 @@ from symgrad.accuracy.equality import Check
 from symgrad.accuracy.evaluate import FAR, FLOAT32, FLOAT64, Environment, Format
 from symgrad.accuracy.limits import Limits
 from symgrad.accuracy.machine import machine_form
-from symgrad.accuracy.sampling import both_equal
 from symgrad.accuracy.simulate import ROUGH, Simulation
 from symgrad.accuracy.truth import Table, Truth
+from symgrad.accuracy.vanishing import both_equal, sums_vanish
 from symgrad.ir import expr as ex
 from symgrad.ir.expr import Expr
 from symgrad.ir.traversal import substitute
@@ -151,6 +151,11 @@ class Sample:
         """Some points of float64 at which nothing is extreme and one of the tensors is 0: there infinities arise."""
         near = compress(self.points[FLOAT64], self.near(FLOAT64))
         return list(islice((p for p in near if any(p.get(t) == 0 for t in tensors)), _MOST_ZEROS))
+
+    def where_sums_vanish(self, formula: Expr) -> list[Environment]:
+        """Points of float32 at which nothing is extreme and a sum of the formula is 0."""
+        points = self.points[FLOAT32]
+        return sums_vanish(formula, points, list(compress(points, self.near(FLOAT32))))
 
     @property
     def symbols(self) -> Collection[Expr]:
@@ -301,6 +306,26 @@ class Judge:
         found, kept = (self._beside_equal(machine_form(f)) for f in (form, other))
         return any(math.isfinite(a) and not math.isfinite(b) for a, b in zip(kept, found, strict=True))
 
+    def is_noise(self, form: Expr) -> bool:
+        """Whether a form has lost its digits where a sum of the formula is 0 and the formula has not.
+
+        There no error of an input excuses it: who writes (k - 1)/x means nothing for k = 1.
+        """
+        exact, *computed = self._where_sums_vanish
+        own = computed[0](machine_form(form))
+        true, written = (values(machine_form(self.formula)) for values in (exact, computed[0]))
+        usual = sorted(abs(v) for v in true if math.isfinite(v))
+        least = _NOISE * usual[len(usual) // 2] if usual else 0.0
+        return any(
+            abs(b - t) <= _RIGHT * abs(t) and not abs(a - t) <= _NOISE * max(abs(t), least)
+            for a, b, t in zip(own, written, true, strict=True)
+        )
+
+    @cached_property
+    def _where_sums_vanish(self) -> tuple[Simulation, Simulation]:
+        points = self.sample.where_sums_vanish(self.formula)
+        return Simulation(points, FLOAT64), Simulation(points, FLOAT32)
+
     @cached_property
     def _beside_equal(self) -> Simulation:
         points = self.sample.points[FLOAT32]
@@ -423,6 +448,7 @@ def _moved(sizes: Sequence[tuple[Any, int]]) -> float:
         return math.inf
 
 
+_RIGHT, _NOISE = 1e-6, 1e-5  # parts of a value that is right, and of one that has lost its digits
 _NEARER = 9  # times as bad, in addition
 _NEAR = 1e3
 

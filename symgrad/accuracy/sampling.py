@@ -272,31 +272,6 @@ def at_round_numbers(
     return [{**points[k % len(points)], **dict(zip(ranges, own, strict=True))} for k, own in enumerate(found)]
 
 
-_BESIDE_EQUAL = (-60.0, 60.0, 1e-25, 1e22)  # squares of exponentials, and squares, leave the range of float32
-_MOST_EQUAL = 24
-
-
-def both_equal(
-    points: Sequence[Environment], near: Sequence[Environment], tensors: Sequence[Expr]
-) -> list[Environment]:
-    """Points at which two of the tensors are equal and a third is extreme: what is 0 may meet what overflows.
-
-    All values are such as the given points have; the others are those of `near` ones.
-    """
-    if not near or len(tensors) < 3:
-        return []
-    columns = {t: sorted({p[t] for p in points}) for t in tensors}
-    ways = [(*pair, t) for pair in combinations(tensors, 2) for t in tensors if t not in pair]
-    found: list[Environment] = []
-    for k, (size, (first, second, other)) in enumerate((s, w) for s in _BESIDE_EQUAL for w in ways):
-        point = near[k * _STRIDE % len(near)]
-        if columns[second][0] <= point[first] <= columns[second][-1]:
-            extreme = min(columns[other], key=lambda v: abs(math.asinh(v * _SMALL) - math.asinh(size * _SMALL)))
-            found.append({**point, second: point[first], other: extreme})
-    return found[:_MOST_EQUAL]
-
-
-_SMALL = 1e30  # in whose units magnitudes are compared
 _STRIDE = 7919  # a prime: samples alternate in sign, and every second one would leave out half of the line
 
 

@@ -17,14 +17,15 @@ __all__ = ["Smoothness"]
 
 
 class Smoothness:
-    """The derivatives of a formula by autograd, where nothing is extreme and a tensor is 0: there infinities arise.
+    """The derivatives of a formula by autograd, where nothing is extreme and a tensor or a sum is 0: there infinities
+    arise.
 
     Of choices those branches count that are chosen: the other ones are guarded where they are written.
     """
 
     def __init__(self, formula: Expr, sample: Sample) -> None:
         self._tensors = [t for t in formula.tensors if t["kind"] == "tensor"]
-        self._points: Sequence[Environment] = sample.zeros(self._tensors)
+        self._points: Sequence[Environment] = [*sample.zeros(self._tensors), *sample.where_sums_vanish(formula)]
         self._formula = formula
         self._known: dict[Expr, list[list[float]]] = {}
 

@@ -1,0 +1,99 @@
+"""Points at which something in a formula is exactly 0: what rounding leaves there is noise, or meets what overflows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations, islice, product
+
+from symgrad.accuracy.evaluate import FLOAT32, Environment
+from symgrad.accuracy.machine import machine_form
+from symgrad.accuracy.simulate import Simulation
+from symgrad.ir import expr as ex
+from symgrad.ir.expr import Expr
+from symgrad.ir.traversal import topological
+
+__all__ = ["both_equal", "sums_vanish"]
+
+_BESIDE_EQUAL = (-60.0, 60.0, 1e-25, 1e22)  # squares of exponentials, and squares, leave the range of float32
+_MOST_POINTS = 24
+_SMALL = 1e30  # in whose units magnitudes are compared
+_STRIDE = 7919  # a prime: samples alternate in sign, and every second one would leave out half of the line
+_SHORT = (1.0, 2.0, 0.5, -1.0, 3.0)  # numbers of which products and sums are exact
+_LITTLE = FLOAT32.round(1.2345e-4)  # with all digits
+_MOST_SUMS = 12
+_SHOWN = 3  # points for each pair of tensors
+_MOST_OF_ONE = 6  # points at which one sum is 0
+
+
+def both_equal(
+    points: Sequence[Environment], near: Sequence[Environment], tensors: Sequence[Expr]
+) -> list[Environment]:
+    """Points at which two of the tensors are equal and a third is extreme: what is 0 may meet what overflows.
+
+    All values are such as the given points have; the others are those of `near` ones.
+    """
+    if not near or len(tensors) < 3:
+        return []
+    columns = {t: sorted({p[t] for p in points}) for t in tensors}
+    ways = [(*pair, t) for pair in combinations(tensors, 2) for t in tensors if t not in pair]
+    found: list[Environment] = []
+    for k, (size, (first, second, other)) in enumerate((s, w) for s in _BESIDE_EQUAL for w in ways):
+        point = near[k * _STRIDE % len(near)]
+        if columns[second][0] <= point[first] <= columns[second][-1]:
+            extreme = min(columns[other], key=lambda v: abs(math.asinh(v * _SMALL) - math.asinh(size * _SMALL)))
+            found.append({**point, second: point[first], other: extreme})
+    return found[:_MOST_POINTS]
+
+
+def sums_vanish(formula: Expr, points: Sequence[Environment], near: Sequence[Environment]) -> list[Environment]:
+    """Points at which a sum in the formula is 0 in every format: k = 1 for k - 1, and s = m**2 for m**2 - s; and those
+    at which two tensors are equal.
+
+    What else is in the sum has short numbers; other variables are as they are at `near` points.
+    """
+    ranges = {s: (min(column), max(column)) for s, column in _columns(points).items()}
+    found = list(islice(_equal_pairs(formula, near, ranges), _MOST_SUMS))
+    sums = [n for n in topological(formula) if n.op == "add" and n.symbols]
+    for total, term in [(n, t) for n in sums for t in n.args][:_MOST_SUMS] if near else ():
+        number, own = ex.split_coefficient(term)
+        rest = ex.add(total, -term)
+        if own.op != "sym" or own not in ranges or own in rest.symbols:
+            continue
+        solution = machine_form(ex.mul(-1 / number, rest))
+        tried = list(_with_short_numbers(rest, near, ranges))
+        values = Simulation(tried, FLOAT32)(solution)
+        solved = [{**p, own: v} for p, v in zip(tried, values, strict=True) if ranges[own][0] <= v <= ranges[own][1]]
+        left = Simulation(solved, FLOAT32)(machine_form(total))
+        found += [p for p, zero in zip(solved, left, strict=True) if zero == 0][:_MOST_OF_ONE]
+    return found[: 2 * _MOST_POINTS]
+
+
+def _equal_pairs(
+    formula: Expr, near: Sequence[Environment], ranges: Mapping[Expr, tuple[float, float]]
+) -> Iterator[Environment]:
+    tensors = sorted((t for t in formula.tensors if t["kind"] == "tensor" and t in ranges), key=lambda t: t.name)
+    for k, (first, second) in enumerate(p for _ in range(_SHOWN) for p in combinations(tensors, 2)):
+        point = near[k * _STRIDE % len(near)] if near else {}
+        if point and ranges[second][0] <= point[first] <= ranges[second][1]:
+            yield {**point, second: point[first]}
+
+
+def _columns(points: Sequence[Environment]) -> dict[Expr, list[float]]:
+    """The values of each variable that is a floating-point number."""
+    floats = [s for s in (points[0] if points else ()) if s["kind"] in ("tensor", "float")]
+    return {s: [p[s] for p in points] for s in floats}
+
+
+def _with_short_numbers(
+    part: Expr, near: Sequence[Environment], ranges: Mapping[Expr, tuple[float, float]]
+) -> Iterator[Environment]:
+    """Points with short numbers for the variables of a part of a formula, in their ranges."""
+    own = [s for s in sorted(part.symbols, key=lambda s: s.name) if s in ranges]
+    within = [[v for v in _SHORT if ranges[s][0] <= v <= ranges[s][1]] for s in own]
+    others = [s for s in ranges if s not in own and ranges[s][0] <= _LITTLE <= ranges[s][1]]
+    some = [near[k * _STRIDE % len(near)] for k in range(1, _MOST_OF_ONE + 1)]
+    chosen = [*({**some[0], s: _LITTLE} for s in others[:_MOST_OF_ONE]), *some]  # where 1 / x is large, and where not
+    settings = list(islice(product(*within), 2 * _MOST_OF_ONE)) if all(within) else []
+    for k in range(max(len(chosen), len(settings)) if settings else 0):
+        yield {**chosen[k % len(chosen)], **dict(zip(own, settings[k % len(settings)], strict=True))}

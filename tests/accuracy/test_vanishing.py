@@ -1,0 +1,69 @@
+"""Where a sum of the formula is 0, a form is 0 as well, and not what rounding left."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from compiled import compiled_text
+
+from symgrad.accuracy.evaluate import FLOAT32
+from symgrad.accuracy.machine import machine_form
+from symgrad.accuracy.simulate import Simulation
+from symgrad.accuracy.vanishing import sums_vanish
+from symgrad.ir.expr import make, symbol
+
+X, S, M = (symbol(n, "tensor") for n in "xsm")
+NEAR = [{X: 0.3, S: 1.7, M: 0.9}, {X: 5.1, S: 0.2, M: 3.3}, {X: 20.0, S: 30.0, M: 0.11}]
+EXTREME = [{X: 1e-30, S: 1e30, M: 1e3}, {X: 1e30, S: 1e-30, M: 1e-3}]
+
+
+def test_sums_are_exactly_zero_at_the_points() -> None:
+    total = M**2 - S
+    points = sums_vanish(make("exp", X) / total, [*NEAR, *EXTREME], NEAR)
+    solved = [v for v in Simulation(points, FLOAT32)(machine_form(total)) if v == 0]
+    assert len(solved) >= 4 and any(p[X] == FLOAT32.round(1.2345e-4) for p in points)
+    assert sums_vanish(total, [], []) == []
+
+
+def test_no_variable_leaves_its_range() -> None:
+    inside = [{X: 0.5, S: 0.25, M: 0.75}, {X: 0.9, S: 0.3, M: 0.8}]
+    points = sums_vanish(X - 4 + M, inside, inside)
+    assert all(0.5 <= p[X] <= 0.9 and 0.75 <= p[M] <= 0.8 for p in points)
+
+
+DENSITIES = {
+    "(2 * a - 1) * log(x) - a / b * x**2": ("0.5", lambda x, a, b: (2 * a - 1) * x.log() - a / b * x**2),
+    "log(a / b) + (a - 1) * log(x / b) - (x / b)**a": (
+        "1",
+        lambda x, a, b: (a / b).log() + (a - 1) * (x / b).log() - (x / b) ** a,
+    ),
+    "(a - 1) * log(x) - (a + b) * log(1 + x)": ("1", lambda x, a, b: (a - 1) * x.log() - (a + b) * (1 + x).log()),
+}
+
+
+@pytest.mark.parametrize("formula", DENSITIES)
+def test_a_coefficient_that_is_zero_leaves_no_noise(formula: str) -> None:
+    shape, written = DENSITIES[formula]
+    tensors = ", ".join(f'{n}: {{domain: "(0, oo)"}}' for n in "xab")
+    item = compiled_text(f'op: f\ntensors: {{{tensors}}}\noutputs: {{y: "{formula}"}}\n')
+    x = torch.tensor([1e-2, 1e-3, 1e-5, 0.4, 7.0])
+    results: list[Any] = []
+    for function, dtype in ((item.function, torch.float32), (written, torch.float64)):
+        leaf = x.to(dtype).requires_grad_()
+        settings = (torch.full_like(leaf, float(shape)).detach(), torch.full_like(leaf, 0.7).detach())
+        (slope,) = torch.autograd.grad(function(leaf, *settings).sum(), leaf)
+        results.append(slope)
+    torch.testing.assert_close(results[0].double(), results[1], rtol=2e-6, atol=0)
+
+
+def test_second_derivatives_are_numbers_where_a_sum_is_zero() -> None:
+    tensors = ", ".join(f'{n}: {{domain: "(0, oo)"}}' for n in "smg")
+    item = compiled_text(f'op: f\ntensors: {{{tensors}}}\noutputs: {{y: "atan2(m * g, m**2 - s)"}}\n')
+    given = [torch.tensor([v], requires_grad=True) for v in (1.0, 1.0, 0.5)]
+    seconds = []
+    for f in (item.function, item.composite):
+        slopes = torch.autograd.grad(f(*given).sum(), given, create_graph=True)
+        seconds.append(torch.autograd.grad(torch.stack(slopes).sum(), given))
+    torch.testing.assert_close(*seconds)
