@@ -154,8 +154,8 @@ class Sample:
 
     def where_sums_vanish(self, formula: Expr) -> list[Environment]:
         """Points of float32 at which nothing is extreme and a sum of the formula is 0."""
-        points = self.points[FLOAT32]
-        return sums_vanish(formula, points, list(compress(points, self.near(FLOAT32))))
+        points = self.points.get(FLOAT32, ())
+        return sums_vanish(formula, points, list(compress(points, self.near(FLOAT32)))) if points else []
 
     @property
     def symbols(self) -> Collection[Expr]:
