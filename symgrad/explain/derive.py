@@ -19,7 +19,7 @@ from symgrad.explain.derivation import AccuracyRow, Candidate, Derivation, PlanE
 from symgrad.explain.equations import derivatives
 from symgrad.explain.natives import native
 from symgrad.explain.speed import slow
-from symgrad.ir.expr import Expr, symbol
+from symgrad.ir.expr import Expr, split_coefficient, symbol
 from symgrad.ir.traversal import substitute, topological
 from symgrad.parse import Program
 from symgrad.parse.formula import formula
@@ -52,6 +52,7 @@ def derivation(operation: Operation, missing: Sequence[str] = (), *, prove: bool
             *_unread(operation.program),
             *_unguarded(operation.program),
             *_overflowing(operation.program),
+            *_pairs(operation.program),
             *_native(operation.program),
             *_wide(variants),
             *_notes(subjects),
@@ -183,6 +184,15 @@ def _overflowing(program: Program) -> Iterator[str]:
         weighted = total.op in ("sum", "mean") and total.args[0].op == "mul"
         if node.op == "log" and weighted and any(factor.op == "exp" for factor in total.args[0].args):
             yield f"{formula(node)}: the exponentials overflow; write logsumexp(a + log(w)) for weights w above 0"
+
+
+def _pairs(program: Program) -> Iterator[str]:
+    """Distances of all pairs, whose differences take the memory of a tensor with one dimension more."""
+    for node in topological(*program.outputs.values()):
+        terms = node.args[0].terms if node.op == "norm" else ()
+        if len(terms) == 2 and all(split_coefficient(t)[1].op == "unsqueeze" for t in terms):
+            instead = "torch.cdist takes a tenth of the time, and has no second derivative"
+            yield f"{formula(node)}: the differences of all pairs are written to memory; {instead}"
 
 
 def _native(program: Program) -> Iterator[str]:

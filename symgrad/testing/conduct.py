@@ -17,7 +17,7 @@ from torch.utils.checkpoint import checkpoint
 
 from symgrad.testing.checks import check
 from symgrad.testing.compare import differences, gradient_names
-from symgrad.testing.facts import Settings, Subject
+from symgrad.testing.facts import Settings, Shapes, Subject
 from symgrad.testing.rounding import unexplained
 from symgrad.testing.samples import (
     bound,
@@ -384,11 +384,18 @@ def _place(subject: Subject) -> int:
     return next(i for i, t in enumerate(subject.inputs) if t.name == subject.inplace_of)
 
 
+def _shapes(subject: Subject, place: int) -> Shapes:
+    """The first shapes, if the tensor that is overwritten has room for the result; else all are of its shape."""
+    result = listed(subject, composite(subject, subject.settings[0])(*draw(subject)))[0]
+    room = subject.first[place]
+    return subject.first if tuple(result.shape) == room else (room,) * len(subject.inputs)
+
+
 @check(applies=lambda subject: subject.inplace is not None)
 def in_place(subject: Subject, device: str) -> Iterator[str]:
     """The in-place variant returns the tensor that it overwrote, refuses leaves, and has the same derivatives."""
     place = _place(subject)
-    shapes = (subject.first[place],) * len(subject.inputs)
+    shapes = _shapes(subject, place)
     for settings in subject.settings:
         assert subject.inplace is not None
         variant = bound(subject.inplace, settings)
@@ -428,6 +435,6 @@ def in_place_torch_func(subject: Subject, device: str) -> Iterator[str]:
         subject,
         call=lambda *tensors, **settings: _overwriting(subject, settings)(*tensors),
         function=None,
-        shapes=((subject.first[place],) * len(subject.inputs),),
+        shapes=(_shapes(subject, place),),
     )
     yield from torch_func(variant, device)

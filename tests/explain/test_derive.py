@@ -93,3 +93,9 @@ def test_candidates_are_told_in_full() -> None:
     texts += [entry.what for entry in record.plan]
     assert any("sum((x - t)**2" in text for text in texts)
     assert not any(word in text for text in texts for word in ("_sum", "diff", "held"))
+
+
+def test_the_memory_of_all_pairs_is_noted() -> None:
+    text = 'op: f\ntensors: {{s: {{shape: [B, D]}}, t: {{shape: [C, D]}}}}\noutputs: {{y: "{}"}}\n'
+    told = [derivation(compiled_text(text.format(of)).operation).notes for of in ("cdist(s, t)", "norm(s - 1, dim=-1)")]
+    assert [any("torch.cdist" in note for note in notes) for notes in told] == [True, False]
