@@ -79,13 +79,13 @@ KERNELS = (
     ),
     (
         "the tangent of w alone",
-        "result[0] = exp2 * reciprocal2 * reciprocal2 * tangent_w * x * x;",
-        "result[0] = exp2 * reciprocal2 * reciprocal2 * tangent_w * x;",
+        "result[0] = exp_ * reciprocal_ * reciprocal_ * tangent_w * x * x;",
+        "result[0] = exp_ * reciprocal_ * reciprocal_ * tangent_w * x;",
     ),
     (
         "a second derivative",
-        "result[0] = product * (product2 + 2 * product3) * w;",
-        "result[0] = product * (product2 + product3) * w;",
+        "result[0] = product * (product3 + 2 * (product4 * w));",
+        "result[0] = product * (product3 + product4 * w);",
     ),
 )
 

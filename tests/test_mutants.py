@@ -47,3 +47,11 @@ def test_all_mistakes_are_noticed(tmp_path: Path) -> None:
     found = mutants(MODULES)
     assert len(found) >= 60
     assert [str(m) for k, m in enumerate(found) if killer(m, tmp_path / f"m{k}") is None] == []
+
+
+def test_what_is_changed_stands_in_the_files() -> None:
+    for op in sorted({"fused", *(op for op, *_ in SHARED)}):
+        item = generated(op)
+        texts = {f"{op}.py": item.module, **item.shared, **item.passes}
+        for mutant in mutants((op,)):
+            assert mutant.make(texts[mutant.file]) != texts[mutant.file], str(mutant)

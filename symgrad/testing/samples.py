@@ -390,7 +390,7 @@ def _quotient(function: Callable[..., Tensor], tensors: Sequence[Any], place: in
     def central(step: float) -> float:
         return (at(step) - at(-step)) / (2 * step)
 
-    size = 1e-3 * max(abs(float(tensors[place][index])), 1e-3)
+    size = 1e-3 * max(abs(float(tensors[place][index].detach())), 1e-3)
     bends = [abs(at(step) - 2 * at(0.0) + at(-step)) / step for step in (size, size / 8)]
     noise = 1e-7 * max(1.0, abs(at(0.0)))
     if not bends[1] <= 0.5 * bends[0] + noise:  # of a smooth function an eighth
