@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from symgrad.accuracy.evaluate import FAR, FLOAT32, Environment
 from symgrad.accuracy.machine import machine
@@ -17,11 +17,12 @@ from symgrad.ops.functions import FUNCTIONS
 from symgrad.ops.tensors import TENSOR_OPS, data_arguments, interval
 
 
-def guard(root: Expr, points: Sequence[Environment], infinite: Collection[Expr] = ()) -> Expr:
+def guard(root: Expr, points: Sequence[Environment], infinite: Collection[Expr] = (), *, far: bool = True) -> Expr:
     """Give functions in a dead branch a harmless argument, where they or their slopes could be non-finite there.
 
     `where` alone hides a dead branch from the value, but the derivative of the result would multiply its 0 by inf.
     What is infinite on purpose, as a masked score, is 0 in a dead branch: the symbols that are `infinite`, and choices.
+    With `far`, polynomials that overflow where tensors are large are held too, though no function in them fails.
     Conditions have no derivative, and nothing in them is guarded.
     """
     guarded: dict[Expr, Expr] = {}
@@ -30,13 +31,15 @@ def guard(root: Expr, points: Sequence[Environment], infinite: Collection[Expr] 
         args = [a if a.is_boolean else guarded[a] for a in node.args]
         if node.op == "where" and node.args[0].tensors:
             condition = args[0]
-            args[1] = _guard_branch(args[1], condition, True, values, infinite)
-            args[2] = _guard_branch(args[2], condition, False, values, infinite)
+            args[1] = _guard_branch(args[1], condition, True, values, infinite, far)
+            args[2] = _guard_branch(args[2], condition, False, values, infinite, far)
         guarded[node] = rebuild(node, args)
     return guarded[root]
 
 
-def _guard_branch(branch: Expr, condition: Expr, taken: bool, values: Simulation, infinite: Collection[Expr]) -> Expr:
+def _guard_branch(
+    branch: Expr, condition: Expr, taken: bool, values: Simulation, infinite: Collection[Expr], far: bool
+) -> Expr:
     mapped: dict[Expr, Expr] = {}
     for node in topological(branch):
         args = [a if a.is_boolean else mapped[a] for a in node.args]
@@ -51,8 +54,13 @@ def _guard_branch(branch: Expr, condition: Expr, taken: bool, values: Simulation
         mapped[node] = rebuild(node, args)
         if node is not branch and (node in infinite or _is_masked(node)):
             mapped[node] = _alive(mapped[node], condition, taken, ex.ZERO)
-    if not _overflows(mapped[branch], condition, taken, values):
-        return mapped[branch]
+    is_finite = not far or not _overflows(mapped[branch], condition, taken, values)
+    return mapped[branch] if is_finite else _held_inside(branch, mapped, condition, taken, values)
+
+
+def _held_inside(branch: Expr, mapped: Mapping[Expr, Expr], condition: Expr, taken: bool, values: Simulation) -> Expr:
+    """A branch with its variable held on its side of the condition, or all tensors where that is not enough; as it was
+    `mapped` if neither helps."""
     variable, inside = _held(condition, taken)
     if variable in mapped:
         bounded = substitute(mapped[branch], {mapped[variable]: ex.make("clamp", mapped[variable], *inside)})
@@ -91,7 +99,7 @@ def _bounded(argument: Expr, condition: Expr, taken: bool) -> Expr:
     A clamp is cheaper than a choice, and where the branch is taken it changes nothing.
     """
     variable, inside = _held(condition, taken)
-    if variable is not condition.args[0]:
+    if condition.args[:1] != (variable,):
         return argument
     held = ex.make("clamp", variable, *inside)
 

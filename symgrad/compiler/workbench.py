@@ -289,7 +289,9 @@ class Workbench(Judges):
         infinite = {s for s, operation in back.items() if may_be_infinite(operation)}
         own = (s for s in flat.tensors if s["kind"] == "tensor" and s not in one)
         floats = {s: self._range(s) for s in sorted(own, key=lambda s: s.name)}
-        return substitute(guard(flat, [*moderate, *at_round_numbers(moderate, floats, most)], infinite), back)
+        return substitute(
+            guard(flat, [*moderate, *at_round_numbers(moderate, floats, most)], infinite, far=most > _MODERATE), back
+        )
 
     def _settle_operations(self, root: Expr) -> Expr:
         """Operands of tensor operations of forward in their chosen forms, so that forward's values are shared."""

@@ -44,6 +44,10 @@ def _by_its_name(node: Expr, normalised: set[Expr]) -> Expr:
 
 
 def _simplified(node: Expr) -> Expr:
+    if node.op == "sum_to" and extent(node.args[1]) == SCALAR and extent(node.args[0]) != SCALAR:
+        simpler = _without_factors(make("sum", node.args[0], dim=None, keepdim=False))
+        shared = all(not f.is_differential for f in simpler.factors if f.op == "sum")  # the sum is one of forward
+        return simpler if shared else node
     if node.op in ("sum", "mean"):
         return _without_factors(node)
     if node.op == "unsqueeze" and node.args[0].op == "expand" and extent(node.args[0].args[0]) == SCALAR:
@@ -118,6 +122,8 @@ def _without_factors(node: Expr) -> Expr:
     if operand.op == "add":
         simpler = _of_simpler_sum(node)
         return simpler if simpler is not node or node.op == "mean" else _without_terms(node)
+    if operand.op == "where" and (chosen := _chosen_constant(operand, node)) is not None:
+        return ex.mul(chosen, make(node.op, rebuild(operand, _with_one(operand)), **dict(node.attrs)))
     if operand.op != "mul":
         return node
     outside = [f for f in operand.args if _is_constant(f, node)]
@@ -127,6 +133,18 @@ def _without_factors(node: Expr) -> Expr:
     if TENSOR_OPS[node.op].floats and is_whole_tensor(inside):
         return node
     return ex.mul(*outside, _simplified(make(node.op, inside, **dict(node.attrs))))
+
+
+def _chosen_constant(choice: Expr, over: Expr) -> Expr | None:
+    """What is chosen beside 0, where it is no number itself and has one element along what is summed."""
+    _, *branches = choice.args
+    chosen = [b for b in branches if b is not ex.ZERO]
+    whole = len(chosen) == 1 and not choice.args[0].is_static and not choice.args[0].is_differential
+    return chosen[0] if whole and not chosen[0].is_static and _is_constant(chosen[0], over) else None
+
+
+def _with_one(choice: Expr) -> list[Expr]:
+    return [choice.args[0], *(b if b is ex.ZERO else ex.ONE for b in choice.args[1:])]
 
 
 def _with_one_factor(total: Expr) -> Expr:

@@ -151,3 +151,14 @@ def test_a_power_of_a_size_is_no_mean(factor: str) -> None:
         torch.testing.assert_close(own, right)
     none = [torch.randn(*s, dtype=torch.float64, requires_grad=True) for s in ((3, 0), (3,))]
     assert torch.autograd.grad(item.function(*none).sum(), none)[1].tolist() == [0.0, 0.0, 0.0]
+
+
+def test_a_number_that_is_chosen_leaves_the_sum_of_a_mask() -> None:
+    item = compiled_text(
+        'op: f\ntensors: {x: {shape: [B]}, eta: {shape: []}}\noutputs: {y: "eta + mean(relu(x - eta)) / 2"}\n'
+    )
+    assert ".sum() /" in item.module or ".sum() *" in item.module  # of the mask alone, without the cotangent
+    given = [torch.randn(9, dtype=torch.float64, requires_grad=True), torch.tensor(0.2, dtype=torch.float64)]
+    given[1].requires_grad_()
+    own, right = (torch.autograd.grad(f(*given).sum(), given) for f in (item.function, item.composite))
+    torch.testing.assert_close(own, right)
