@@ -165,14 +165,14 @@ def _inserted(value: Expr, places: tuple[int, ...]) -> Expr:
 def _places(own: Extent, widest: Extent) -> tuple[int, ...] | None:
     """Where the widest shape has dimensions that `own` lacks, from the first of its names to the end.
 
-    The names must come in the same order; of equal ones in the widest shape the last is meant.
+    The names must come in the same order; of equal ones in the widest shape the last is meant. A size of 1 meets any.
     """
     missing: list[int] = []
     wanted = list(own.dims)
     for k in range(1, len(widest.dims) + 1):
         if not wanted:
             break
-        if isinstance(wanted[-1], str) and wanted[-1] == widest.dims[-k]:
+        if wanted[-1] == 1 or (isinstance(wanted[-1], str) and wanted[-1] == widest.dims[-k]):
             wanted.pop()
         else:
             missing.append(-k)

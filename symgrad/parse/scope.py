@@ -56,8 +56,10 @@ def sources_of(symbol: Expr) -> frozenset[Expr]:
 
 def with_shape(expr: Expr, sources: Iterable[Expr]) -> Expr:
     """``expr`` with the broadcast shape of ``sources``, some of which may have cancelled out of it."""
+    sources = frozenset(sources)
     kept = shape_sources(expr) | {s for s in expr.symbols if not shape_sources(s)}
-    kept |= {s for k in kept if k.op == "unsqueeze" for s in shape_sources(k.args[0])}
+    placed = {k for k in kept if k.op == "unsqueeze" and k not in sources}  # by names, not by who wrote x[:, None]
+    kept |= {s for k in placed for s in shape_sources(k.args[0])}
     lost = [s for s in sources if not (_shape_of(s) <= kept or _adds_nothing(s, expr))]
     if not lost:
         return expr

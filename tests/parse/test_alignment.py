@@ -185,3 +185,24 @@ def test_conditions_of_fewer_dimensions_align_by_name(formula: str) -> None:
         slopes = torch.autograd.grad(y.sin().sum(), given, materialize_grads=True)
         results.append([y.detach(), *slopes])
     torch.testing.assert_close(*results)
+
+
+@pytest.mark.parametrize("formula", ["x + (u - a)", "x * (u * a)", "(u - a) + x", "x * u + a"])
+def test_sums_align_in_whatever_order_they_are_written(formula: str) -> None:
+    shapes = "x: {shape: [B, T, D]}, a: {shape: [B, T]}, u: {shape: [B]}"
+    item = compiled_text(f'op: f\ntensors: {{{shapes}}}\noutputs: {{y: "{formula}"}}\n')
+    x, a, u = (torch.randn(*s) for s in ((2, 3, 4), (2, 3), (2,)))
+    right = eval(formula, {"x": x, "a": a[..., None], "u": u[:, None, None]})
+    torch.testing.assert_close(item.function(x, a, u), right)
+
+
+@pytest.mark.parametrize(
+    "formula", ["u[:, None] + 0*u", "exp(u[:, None]) + u - u", "where((u > 0)[:, None], u - u, 1)"]
+)
+def test_what_cancels_keeps_its_dimension_beside_a_column_of_the_same_tensor(formula: str) -> None:
+    item = compiled_text(
+        f'op: f\ntensors: {{u: {{shape: [N]}}}}\noutputs: {{y: "{formula}", z: "sum({formula}, dim=1)"}}\n'
+    )
+    y, z = item.function(torch.tensor([0.5, -1.0, 2.0]))
+    assert y.shape == (3, 3)
+    torch.testing.assert_close(z, y.sum(1))
