@@ -9,6 +9,7 @@ from symgrad.compiler.operation import Operation, Variant
 from symgrad.differentiate.modes import vjp
 from symgrad.differentiate.symbols import cotangent
 from symgrad.ir.traversal import topological
+from symgrad.ops.tensors import is_index
 from symgrad.plan.composite import backward_cost
 from symgrad.plan.saving import remaining_cost
 
@@ -56,10 +57,13 @@ def _costs(operation: Operation, variant: Variant) -> tuple[float, float]:
     formulas = [variant.formulas[o.name] for o in program.spec.outputs if o.grad]
     seeds = {variant.formulas[o.name]: cotangent(o.name) for o in program.spec.outputs if o.grad}
     symbols = [program.symbols[t.name] for t in program.spec.tensors if t.grad and t.dtype == "float"]
+    derived = list(vjp(seeds, symbols).values())
     at_hand = frozenset(n for n in topological(*formulas) if n.args)
+    operands = {n.args for n in at_hand}
+    at_hand |= {n for n in topological(*derived) if is_index(n) and n.args in operands}  # a sort gives both
     saved = frozenset(s.value for s in variant.plan.saved)
     own = remaining_cost(variant.accumulated.forms, saved, everything=repeats)
-    written = remaining_cost(list(vjp(seeds, symbols).values()), at_hand, everything=repeats)
+    written = remaining_cost(derived, at_hand, everything=repeats)
     composite = max(backward_cost(formulas, program.fixed, products=repeats), written)
     return own * (_WIDE if variant.wide_slopes else 1), composite
 

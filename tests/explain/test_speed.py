@@ -56,3 +56,12 @@ def test_that_packing_takes_time_is_told() -> None:
     text = "{op: f, tensors: {x: }, outputs: {y: 'softmax(x, dim=-1)'}, options: {save: {y: int8}}}"
     (line,) = slow(compiled_text(text).operation)
     assert line.startswith("packing y takes about ")
+
+
+def test_that_rows_are_sorted_again_is_told() -> None:
+    shapes = "x: {shape: [B, N]}, y: {shape: [B, N]}"
+    formula = "mean((sort(x, dim=-1).values - sort(y, dim=-1).values)**2, dim=-1)"
+    (line,) = slow(compiled_text(f"op: f\ntensors: {{{shapes}}}\noutputs: {{d: '{formula}'}}\n").operation)
+    assert "computes again" in line
+    plain = f"op: f\ntensors: {{{shapes}}}\noutputs: {{d: 'sort(x, dim=-1).values'}}\n"
+    assert not list(slow(compiled_text(plain.replace(", y: {shape: [B, N]}", "")).operation))
