@@ -40,7 +40,8 @@ def unexplained(
 
 def _explained(own: Tensor, reference: Tensor, *sides: Sequence[Tensor]) -> Tensor:
     """The reference's elements, but our own where they differ no more than errors of both signs move the reference."""
-    if not own.is_floating_point() or any(not own.shape == reference.shape == b.shape for side in sides for b in side):
+    alike = (own.shape, own.dtype) == (reference.shape, reference.dtype)
+    if not alike or not own.is_floating_point() or any(b.shape != own.shape for side in sides for b in side):
         return reference
     moved = [torch.stack([(b - reference).abs() for b in side]).amax(0) for side in sides]
     return torch.where((own - reference).abs() <= _TIMES * torch.minimum(*moved), own, reference)

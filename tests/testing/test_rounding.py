@@ -30,6 +30,11 @@ def test_what_rounding_does_not_explain_is_found() -> None:
     assert found(1.5 + small, lambda: (torch.exp(small) - 1 - small) / small**2 * 2)
 
 
+def test_another_dtype_or_shape_is_found() -> None:
+    assert "dtype" in found(X.float(), lambda: X * 1)[0]
+    assert "shape" in found(X[:3], lambda: X * 1)[0]
+
+
 def test_the_other_side_of_a_condition_is_found_where_rounding_leads_over_it() -> None:
     doubled = torch.full((8,), 0.5, dtype=torch.float64) * 2
 
