@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 from symgrad.analysis.integers import is_integer
-from symgrad.analysis.places import places
+from symgrad.analysis.places import places, shifts
 from symgrad.differentiate.symbols import cotangent
 from symgrad.errors import Mistake, SpecError
 from symgrad.ir import expr as ex
@@ -361,10 +361,13 @@ def _with_places(spec: Spec, formulas: Iterable[Expr]) -> Spec:
     bound: dict[Dim, int] = {}
     for t in spec.tensors:
         bound |= dict(zip(reversed(t.shape or ()), reversed(spec.test.shapes.get(t.name, ())), strict=False))
+    formulas = list(formulas)
+    shifted = shifts(formulas)
     for tensor, sizes in places(formulas).items():
+        least, most = shifted[tensor]
         known = [size if isinstance(size, int) else bound.get(size, _LEAST_TESTED) for size in sizes]
         if tensor.name not in ranges and given[tensor.name].domain is None:
-            ranges[tensor.name] = (0, max(0, min(known) - 1))
+            ranges[tensor.name] = (-least, max(-least, min(known) - 1 - most))
     return replace(spec, test=replace(spec.test, ranges=ranges)) if ranges != spec.test.ranges else spec
 
 

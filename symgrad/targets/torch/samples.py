@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from symgrad.accuracy.cost import is_product
 from symgrad.accuracy.evaluate import exact
-from symgrad.analysis.places import places
+from symgrad.analysis.places import places, shifts
 from symgrad.differentiate.modes import is_tensor_op
 from symgrad.ir.expr import Expr
 from symgrad.ir.traversal import topological
@@ -96,8 +96,10 @@ def _has_places(layout: Layout, shapes: Shapes) -> bool:
     bound: dict[object, int] = {}
     for t, shape in zip(spec.tensors, shapes, strict=True):
         bound |= dict(zip(reversed(t.shape or ()), reversed(shape or ()), strict=False))
-    named = places(f for v in layout.variants for f in v.formulas.values())
-    drawn = {layout.symbol(t.name): sampled_range(t, spec)[1] for t in spec.tensors if layout.symbol(t.name) in named}
+    formulas = [f for v in layout.variants for f in v.formulas.values()]
+    named, shifted = places(formulas), shifts(formulas)
+    tensors = {layout.symbol(t.name): t for t in spec.tensors if layout.symbol(t.name) in named}
+    drawn = {s: sampled_range(t, spec)[1] + shifted[s][1] for s, t in tensors.items()}
     return all(drawn[s] <= bound.get(d, math.inf) for s, dims in named.items() for d in dims if isinstance(d, str))
 
 
