@@ -139,10 +139,15 @@ def _incomplete(function: Callable[[Tensor, Tensor], Tensor], sign: float, a: Te
     """An incomplete gamma function, of which torch has no forward mode."""
     if not rt.differentiated():
         return function(a, x)
-    at = x.detach()
-    first = sign * torch.exp(torch.xlogy(a - 1, at) - at - torch.lgamma(a))
-    ratio = (a - 1) / at - 1
-    return _attached(x, function(a, at), first, first * ratio, first * (ratio * ratio - (a - 1) / (at * at)))
+    at, scale = x.detach(), -torch.lgamma(a)
+
+    def term(factor: Tensor, power: int) -> Tensor:  # factor * x**(a - power) / (exp(x) * gamma(a))
+        value = factor * torch.exp(torch.xlogy(a - power, at) - at + scale)
+        return torch.where(factor == 0, 0, value)  # not 0 times infinity, which x = 0 gives
+
+    first, b = torch.exp(torch.xlogy(a - 1, at) - at + scale), a - 1
+    second, third = term(b, 2) - first, term(b * (a - 2), 3) - term(2 * b, 2) + first
+    return _attached(x, function(a, at), sign * first, sign * second, sign * third)
 
 
 def zeta(s: Tensor, q: Tensor) -> Tensor:
