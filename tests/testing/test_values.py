@@ -124,3 +124,17 @@ def test_sizes_that_the_formula_refuses_are_left_out_and_no_others() -> None:
         inputs, first = (Input("x"),), (((2, 4),),)
         subject = Subject("grouped", call, grouped, inputs, shapes=first, large=((large,),), pointwise=False)
         assert bool(run(CHECKS["sizes"], subject)) == is_found
+
+
+def spread_by(x: Tensor) -> Tensor:
+    """It has no value for a single element."""
+    return x / x.var()
+
+
+def test_shapes_for_which_the_formula_has_no_value_say_nothing_of_gradients() -> None:
+    given: Any = {"shapes": (((3,),), ((1,),)), "pointwise": False}
+    for check in ("finite_differences", "second_differences"):
+        assert sentences(check, spread_by, spread_by, Input("x", low=1, high=2), **given) == []
+        alone = {**given, "shapes": (((1,),),)}
+        (told,) = sentences(check, spread_by, spread_by, Input("x", low=1, high=2), **alone)
+        assert "the formula itself is not finite there" in told
