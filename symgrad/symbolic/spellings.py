@@ -24,6 +24,7 @@ __all__ = ["proven", "spellings"]
 _LARGEST = 120  # operations of a formula that is respelled at all
 _LARGEST_SIMPLIFIED = 60  # of one that the slow simplifiers get
 _LARGEST_TRIED = 24  # of one that the slowest gets, which tries all others: 4 s for 31 operations
+_LARGEST_EXPONENT = 64  # of numerators and denominators: SymPy's polynomials have as many terms
 _MOST_CALLS = 1_000_000  # of Python functions, by one simplifier: products of sums that are multiplied out have no end
 _MOST_GROWN = 3  # times as many operations as before
 
@@ -38,7 +39,11 @@ def spellings(formula: Expr, points: Sequence[Environment]) -> Iterator[tuple[st
     symbols = {s: _with_sign(s, points) for s in formula.symbols if not s.is_boolean and s["kind"] != "str"}
     back = {own: s for s, own in symbols.items()}
     seen = {formula}
+    exponents = [n.args[1].number for n in topological(formula) if n.op == "pow" and n.args[1].number is not None]
+    is_polynomial = all(max(abs(n.numerator), n.denominator) <= _LARGEST_EXPONENT for n in exponents)
     for name, respell, largest in _simplifiers():
+        if name in _OF_POLYNOMIALS and not is_polynomial:
+            continue
         try:
             found = bounded(partial(_respelled, formula, respell, largest, symbols, back), formula, _MOST_CALLS)
         except (NotConvertible, *SYMPY_FAULTS):
@@ -96,6 +101,9 @@ def _simplifiers() -> Iterator[tuple[str, Callable[[Any], Any], int]]:
     yield "logcombine", sympy.logcombine, _LARGEST
     yield "factor of exponentials", lambda e: sympy.factor(sympy.expand(e.rewrite(sympy.exp))), _LARGEST_SIMPLIFIED
     yield "rewrite(exp)", lambda e: sympy.expand(e.rewrite(sympy.exp)), _LARGEST_SIMPLIFIED
+
+
+_OF_POLYNOMIALS = frozenset({"factor", "factor of the whole", "cancel", "simplify", "together"})
 
 
 def _factored_parts(e: Any) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from fractions import Fraction
 from itertools import chain
 
 import pytest
@@ -144,3 +145,17 @@ def test_well_written_formulas_never_import_sympy() -> None:
         "assert 'sympy' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_polynomials_of_thousands_of_terms_are_not_factored(monkeypatch: pytest.MonkeyPatch) -> None:
+    import sympy
+
+    def never(*given: object, **options: object) -> None:
+        raise AssertionError("a polynomial is factored")
+
+    for name in ("factor", "cancel", "together", "simplify"):
+        monkeypatch.setattr(sympy, name, never)
+    x = symbol("x", "tensor")
+    list(spellings(x ** Fraction(32, 2523) - 1 + x, [{x: 0.5}]))
+    with pytest.raises(AssertionError, match="is factored"):
+        list(spellings(x ** Fraction(1, 2) - 1 + x, [{x: 0.5}]))
