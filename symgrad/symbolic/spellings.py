@@ -103,7 +103,9 @@ def _simplifiers() -> Iterator[tuple[str, Callable[[Any], Any], int]]:
     yield "rewrite(exp)", lambda e: sympy.expand(e.rewrite(sympy.exp)), _LARGEST_SIMPLIFIED
 
 
-_OF_POLYNOMIALS = frozenset({"factor", "factor of the whole", "cancel", "simplify", "together"})
+_OF_POLYNOMIALS = frozenset(
+    {"factor", "factor of the whole", "factor of exponentials", "cancel", "simplify", "together"}
+)
 
 
 def _factored_parts(e: Any) -> Any:
