@@ -11,7 +11,6 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from functools import cached_property
 from itertools import islice
 
 from symgrad.accuracy.approximate import Target, is_readable, near, readings
@@ -27,7 +26,6 @@ from symgrad.accuracy.regimes import joined
 from symgrad.accuracy.rewrite import Rewriter, Step, by_operation, rewrite, single_steps
 from symgrad.accuracy.rewrite import replace as replaced
 from symgrad.accuracy.sampling import moderate
-from symgrad.accuracy.smoothness import Smoothness
 from symgrad.ir import expr as ex
 from symgrad.ir import truth
 from symgrad.ir.expr import Expr
@@ -63,7 +61,6 @@ _MOST_SAVINGS = 8  # steps, each of which saves something
 _MOST_WIDE = 4
 _MOST_SHOWN = 12
 _MOST_CHEAP = 6
-_MOST_SPOILED = 24
 _POINTS = (Fraction(0), Fraction(1), Fraction(-1), None)  # None is infinity
 
 _DIRECTED = (*RECOGNISE, *KINKS, *STABILISE)
@@ -166,48 +163,6 @@ class _Search(Pool):
                 break
             measure()
         self.cheapen()
-
-    def smooth(self, pick: Callable[[], Candidate]) -> Candidate:
-        """What is picked of the forms that are at 0 what the formula is, and that autograd can differentiate there.
-
-        One that is noise where a sum of the formula is 0 is taken only if all others are worse elsewhere.
-        """
-        noisy: Candidate | None = None
-        for _ in range(_MOST_SPOILED):
-            chosen = pick()
-            if noisy is not None and self.is_worse(chosen, noisy):
-                break
-            if not self.spoils(chosen.form):
-                if not self.is_noise(chosen.form):
-                    return chosen
-                noisy = noisy or chosen
-            del self.measured[chosen.form]
-            self.rejected.add(chosen.form)
-        if noisy is None:
-            return pick()
-        self.measured[noisy.form] = noisy
-        return noisy
-
-    def is_worse(self, chosen: Candidate, other: Candidate) -> bool:
-        """Whether a candidate takes float64 that another does not, fails more often, or errs where that is good."""
-        failures, others = (c.float32.failures + c.float64.failures for c in (chosen, other))
-        errs = chosen.float32.ulp > max(other.float32.ulp, self.precision.acceptable)
-        return chosen.wide > other.wide or failures > others or errs
-
-    def is_noise(self, form: Expr) -> bool:
-        """Whether a form has lost its digits where a sum of the formula is 0, and the formula has them."""
-        return form is not self.formula and self.judge.is_noise(form)
-
-    def spoils(self, form: Expr) -> bool:
-        """Whether a form is not infinite where the formula is, or that of a derivative has none where it has one."""
-        if form is self.formula:
-            return False
-        return self.judge.misses_pole(form) or (not self.is_value and self.smoothness.is_lost(form))
-
-    @cached_property
-    def smoothness(self) -> Smoothness:
-        """The derivatives of the formula where a tensor is 0."""
-        return Smoothness(self.formula, self.judge.sample)
 
     def with_digits(self, chosen: Candidate) -> Candidate:
         """The candidate; where it is not finite everywhere, the best of those that have a digit at more points."""

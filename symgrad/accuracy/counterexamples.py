@@ -14,7 +14,8 @@ from typing import Any
 
 from symgrad.accuracy.evaluate import FLOAT32, FLOAT64, Environment
 from symgrad.accuracy.machine import machine_form
-from symgrad.accuracy.measure import Judge, Sample
+from symgrad.accuracy.measure import Judge
+from symgrad.accuracy.sample import Sample
 from symgrad.accuracy.sampling import ORDINARY, settings_of, values_of
 from symgrad.accuracy.simulate import Simulation, is_cheap
 from symgrad.ir.expr import Expr

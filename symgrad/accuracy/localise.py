@@ -10,7 +10,7 @@ import mpmath as mp
 
 from symgrad.accuracy.evaluate import Format
 from symgrad.accuracy.machine import machine_form
-from symgrad.accuracy.measure import Sample
+from symgrad.accuracy.sample import Sample
 from symgrad.accuracy.simulate import Simulation
 from symgrad.ir import expr as ex
 from symgrad.ir.expr import Expr, make, symbol

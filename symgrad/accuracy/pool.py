@@ -1,15 +1,20 @@
-"""The forms of one formula that were measured, and how each was derived."""
+"""The forms of one formula that were measured, how each was derived, and which of them may be chosen."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
 
 from symgrad.accuracy.candidates import Candidate, Effort
 from symgrad.accuracy.cost import price
 from symgrad.accuracy.evaluate import FLOAT32, FLOAT64
 from symgrad.accuracy.measure import ALLOWED, Judge
 from symgrad.accuracy.rewrite import Step
+from symgrad.accuracy.smoothness import Smoothness
 from symgrad.ir.expr import Expr
 from symgrad.ir.traversal import topological
 
+_MOST_SPOILED = 24  # forms that are not taken, one after the other
 _BOUNDED = {"clamped-growth", "rational-in-bounded-exp", "saturated"}  # no identities: compared far outside as well
 
 
@@ -105,3 +110,46 @@ class Pool:
             is_equal = check(self.formula, form)
             self._equal[form] = is_equal and not (self.is_value and self.judge.continues(form))
         return self._equal[form]
+
+    # ------------------------------------------------------------------------------------------ what may be chosen
+    def smooth(self, pick: Callable[[], Candidate]) -> Candidate:
+        """What is picked of the forms that are at 0 what the formula is, and that autograd can differentiate there.
+
+        One that is noise where a sum of the formula is 0 is taken only if all others are worse elsewhere.
+        """
+        noisy: Candidate | None = None
+        for _ in range(_MOST_SPOILED):
+            chosen = pick()
+            if noisy is not None and self.is_worse(chosen, noisy):
+                break
+            if not self.spoils(chosen.form):
+                if not self.is_noise(chosen.form):
+                    return chosen
+                noisy = noisy or chosen
+            del self.measured[chosen.form]
+            self.rejected.add(chosen.form)
+        if noisy is None:
+            return pick()
+        self.measured[noisy.form] = noisy
+        return noisy
+
+    def is_worse(self, chosen: Candidate, other: Candidate) -> bool:
+        """Whether a candidate takes float64 that another does not, fails more often, or errs where that is good."""
+        failures, others = (c.float32.failures + c.float64.failures for c in (chosen, other))
+        errs = chosen.float32.ulp > max(other.float32.ulp, self.precision.acceptable)
+        return chosen.wide > other.wide or failures > others or errs
+
+    def is_noise(self, form: Expr) -> bool:
+        """Whether a form has lost its digits where a sum of the formula is 0, and the formula has them."""
+        return form is not self.formula and self.judge.is_noise(form)
+
+    def spoils(self, form: Expr) -> bool:
+        """Whether a form is not infinite where the formula is, or that of a derivative has none where it has one."""
+        if form is self.formula:
+            return False
+        return self.judge.misses_pole(form) or (not self.is_value and self.smoothness.is_lost(form))
+
+    @cached_property
+    def smoothness(self) -> Smoothness:
+        """The derivatives of the formula where a tensor is 0."""
+        return Smoothness(self.formula, self.judge.sample)

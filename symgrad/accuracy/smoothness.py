@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from symgrad.accuracy.autograd import Autograd
 from symgrad.accuracy.evaluate import FLOAT64, Environment
 from symgrad.accuracy.machine import machine_form
-from symgrad.accuracy.measure import Sample
+from symgrad.accuracy.sample import Sample
 from symgrad.accuracy.simulate import Simulation
 from symgrad.ir.expr import FALSE, TRUE, Expr
 from symgrad.ir.traversal import substitute, topological

@@ -14,7 +14,8 @@ from typing import Any
 from symgrad.accuracy.candidates import Choice, Effort
 from symgrad.accuracy.domains import within_domains
 from symgrad.accuracy.evaluate import FAR, Environment, Format
-from symgrad.accuracy.measure import PRECISIONS, Judge, Sample
+from symgrad.accuracy.measure import PRECISIONS, Judge
+from symgrad.accuracy.sample import Sample
 from symgrad.accuracy.sampling import ALL_REALS, sample_points
 from symgrad.compiler.hyperparameters import measured_values
 from symgrad.compiler.measured import Measured

@@ -17,8 +17,9 @@ from symgrad.accuracy.counterexamples import counterexamples, ordinary_points
 from symgrad.accuracy.domains import within_branches
 from symgrad.accuracy.evaluate import FLOAT32, FLOAT64
 from symgrad.accuracy.guards import guard, may_be_infinite
-from symgrad.accuracy.measure import Judge, Sample
+from symgrad.accuracy.measure import Judge
 from symgrad.accuracy.rewrite import Step, rewrite
+from symgrad.accuracy.sample import Sample
 from symgrad.accuracy.sampling import at_round_numbers
 from symgrad.accuracy.together import Member, Worth, together
 from symgrad.compiler.judges import Judges, Memory

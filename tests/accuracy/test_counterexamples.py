@@ -11,7 +11,8 @@ from torch.nn import functional as F
 
 from symgrad.accuracy.counterexamples import counterexamples, ordinary_points
 from symgrad.accuracy.evaluate import FLOAT32, FLOAT64
-from symgrad.accuracy.measure import Judge, Sample
+from symgrad.accuracy.measure import Judge
+from symgrad.accuracy.sample import Sample
 from symgrad.accuracy.sampling import ALL_REALS
 from symgrad.ir import truth
 from symgrad.ir.expr import make, num, symbol

@@ -9,7 +9,7 @@ from random_expressions import ALPHA, X, Y
 
 from symgrad.accuracy.evaluate import FLOAT32, FLOAT64, Format
 from symgrad.accuracy.localise import culprits, neighbourhood
-from symgrad.accuracy.measure import Sample
+from symgrad.accuracy.sample import Sample
 from symgrad.ir import expr as ex
 from symgrad.ir import truth
 from symgrad.ir.expr import Expr, make

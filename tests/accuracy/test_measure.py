@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from random_expressions import ALPHA, TENSORS, X, Y, expressions
 
 from symgrad.accuracy.evaluate import FLOAT32, FLOAT64, Format
-from symgrad.accuracy.measure import PRECISIONS, Judge, Sample, Score, ulp_text
+from symgrad.accuracy.measure import PRECISIONS, Judge, Score, ulp_text
+from symgrad.accuracy.sample import Sample
 from symgrad.accuracy.sampling import ALL_REALS, sample_points
 from symgrad.accuracy.simulate import ROUGH
 from symgrad.ir import expr as ex

@@ -7,7 +7,7 @@ import torch
 from compiled import compiled_text
 
 from symgrad.accuracy.evaluate import FLOAT64
-from symgrad.accuracy.measure import Sample
+from symgrad.accuracy.sample import Sample
 from symgrad.accuracy.smoothness import Smoothness
 from symgrad.ir.expr import make, symbol
 
