@@ -6,6 +6,7 @@ for which it runs again with another rounding error in every operation.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -30,11 +31,12 @@ def unexplained(
     A result is explained only by what errors of both signs move, for those of one may lead over a condition.
     """
     found = list(differences(names, got, want, **options))
-    if found:
-        sides = [[_perturbed(again, sign, seed) for seed in range(_RUNS)] for sign in (1, -1)]
-        columns = [[list(column) for column in zip(*side, strict=True)] for side in sides]
-        settled = [_explained(*pair) for pair in zip(got, want, *columns, strict=True)]
-        found = list(differences(names, got, settled, **options))
+    if found and len(got) == len(want):
+        with contextlib.suppress(RuntimeError):  # of a matrix that errors have made singular: nothing is explained then
+            sides = [[_perturbed(again, sign, seed) for seed in range(_RUNS)] for sign in (1, -1)]
+            columns = [[list(column) for column in zip(*side, strict=True)] for side in sides]
+            settled = [_explained(*pair) for pair in zip(got, want, *columns, strict=True)]
+            found = list(differences(names, got, settled, **options))
     yield from found
 
 

@@ -35,6 +35,17 @@ def test_another_dtype_or_shape_is_found() -> None:
     assert "shape" in found(X[:3], lambda: X * 1)[0]
 
 
+def test_a_reference_that_errors_end_explains_nothing() -> None:
+    def reference() -> Tensor:
+        if not torch.equal(X * 1, X):
+            raise torch.linalg.LinAlgError("the matrix is singular")
+        return X
+
+    assert "by the composite" in found(X * 2, reference)[0]
+    (told,) = unexplained(["y", "z"], [X, X], [X], lambda: [X])
+    assert "there are 2 results" in told
+
+
 def test_the_other_side_of_a_condition_is_found_where_rounding_leads_over_it() -> None:
     doubled = torch.full((8,), 0.5, dtype=torch.float64) * 2
 
