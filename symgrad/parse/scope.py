@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from symgrad.ir.expr import Expr, make
 from symgrad.ops.tensors.shapes import ShapeConflict, extent, same_shape, shape_sources
-from symgrad.parse.alignment import aligned
+from symgrad.parse.alignment import aligned, side_by_side
 
 __all__ = ["Bound", "Scope", "with_shape"]
 
@@ -66,7 +66,8 @@ def with_shape(expr: Expr, sources: Iterable[Expr]) -> Expr:
     like = expr
     for source in sorted(lost, key=lambda source: source.order):
         like = like + source
-    return make("expand", expr, aligned(like))
+    whole = aligned(like)
+    return make("expand", side_by_side(expr, whole)[0], whole)
 
 
 def _adds_nothing(source: Expr, expr: Expr) -> bool:

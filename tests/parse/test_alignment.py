@@ -206,3 +206,15 @@ def test_what_cancels_keeps_its_dimension_beside_a_column_of_the_same_tensor(for
     y, z = item.function(torch.tensor([0.5, -1.0, 2.0]))
     assert y.shape == (3, 3)
     torch.testing.assert_close(z, y.sum(1))
+
+
+@pytest.mark.parametrize("formula", ["u + a + x - x", "(sigmoid(u) - a) + x - x", "a + 0*x"])
+def test_what_is_left_of_a_sum_is_placed_by_name_in_the_shape_of_all(formula: str) -> None:
+    shapes = "x: {shape: [B, T, D]}, a: {shape: [B, T]}, u: {shape: [B]}"
+    item = compiled_text(f'op: f\ntensors: {{{shapes}}}\noutputs: {{y: "{formula}"}}\n')
+    given = [torch.randn(*s, dtype=torch.float64, requires_grad=True) for s in ((2, 3, 4), (2, 3), (2,))]
+    x, a, u = given
+    right = eval(formula, {"x": x, "a": a[..., None], "u": u[:, None, None], "sigmoid": torch.sigmoid})
+    torch.testing.assert_close(item.function(*given), right)
+    slopes = [torch.autograd.grad(y.sin().sum(), given, materialize_grads=True) for y in (item.function(*given), right)]
+    torch.testing.assert_close(*slopes)
