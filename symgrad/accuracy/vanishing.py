@@ -72,6 +72,7 @@ def sums_vanish(formula: Expr, points: Sequence[Environment], near: Sequence[Env
 def _equal_pairs(
     formula: Expr, near: Sequence[Environment], ranges: Mapping[Expr, tuple[float, float]]
 ) -> Iterator[Environment]:
+    """Points at which two of the tensors are equal, in the range of both."""
     tensors = sorted((t for t in formula.tensors if t["kind"] == "tensor" and t in ranges), key=lambda t: t.name)
     for k, (first, second) in enumerate(p for _ in range(_SHOWN) for p in combinations(tensors, 2)):
         point = near[k * _STRIDE % len(near)] if near else {}

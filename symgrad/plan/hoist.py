@@ -22,6 +22,8 @@ from symgrad.ops.tensors.products import joined_outer_products
 from symgrad.ops.tensors.shapes import ShapeConflict, extent, same_shape, shape_sources
 from symgrad.ops.tensors.shaping import squeeze
 
+_SUMS = frozenset({"sum", "mean"})
+
 
 def hoisted(root: Expr) -> Expr:
     """The same derivative, with every node rebuilt from the bottom up."""
@@ -48,7 +50,7 @@ def _simplified(node: Expr) -> Expr:
         simpler = _without_factors(make("sum", node.args[0], dim=None, keepdim=False))
         shared = all(not f.is_differential for f in simpler.factors if f.op == "sum")  # the sum is one of forward
         return simpler if shared else node
-    if node.op in ("sum", "mean"):
+    if node.op in _SUMS:
         return _without_factors(node)
     if node.op == "unsqueeze" and node.args[0].op == "expand" and extent(node.args[0].args[0]) == SCALAR:
         value, like = node.args[0].args
@@ -150,7 +152,7 @@ def _with_one(choice: Expr) -> list[Expr]:
 def _with_one_factor(total: Expr) -> Expr:
     """c * (a - sum(a)) for c * a - c * sum(a): where a is all that there is, both are equal, and so are not products
     that are rounded one by one."""
-    if total.op != "add" or not any(f.op in ("sum", "mean") for t in total.args for f in t.factors):
+    if total.op != "add" or not any(f.op in _SUMS for t in total.args for f in t.factors):
         return total
     first, *others = (frozenset(t.factors) for t in total.args)
     common = [f for f in first.intersection(*others) if f.is_differential and f.number is None]

@@ -20,6 +20,7 @@ from symgrad.testing.facts import Settings, Subject
 from symgrad.testing.half import HALF, cast
 from symgrad.testing.rounding import unexplained
 from symgrad.testing.samples import (
+    all_expected,
     bound,
     closed,
     composite,
@@ -240,7 +241,7 @@ def layouts(subject: Subject, device: str) -> Iterator[str]:
         got = [t.detach() for t in (*outputs, *found)][: len(want[0]) + len(want[1])]
         every = len(got) if has_values(want[0]) else len(want[0])  # expanded ones may leave the formula's domain
         pairs = names[:every], got[:every], [*want[0], *want[1]][:every]
-        again = functools.partial(_expected, subject, x, every)
+        again = functools.partial(_first_expected, subject, x, every)
         found_wrong = list(unexplained(*pairs, again, case=f"of {name} tensors", subject=subject))
         yield from found_wrong
         if not found_wrong and every == len(got) and wrt and result is not None and subject.linear:
@@ -253,9 +254,8 @@ def layouts(subject: Subject, device: str) -> Iterator[str]:
             )
 
 
-def _expected(subject: Subject, tensors: list[Any], count: int) -> list[Tensor]:
-    values, gradients = expected(subject, subject.settings[0], tensors)
-    return [*values, *gradients][:count]
+def _first_expected(subject: Subject, tensors: list[Any], count: int) -> list[Tensor]:
+    return all_expected(subject, subject.settings[0], tensors)[:count]
 
 
 def _pushed(

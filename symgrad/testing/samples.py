@@ -16,6 +16,7 @@ from torch.overrides import TorchFunctionMode
 from symgrad.testing.facts import Settings, Shapes, Subject
 
 __all__ = [
+    "all_expected",
     "applied",
     "bound",
     "closed",
@@ -355,6 +356,14 @@ def expected(
             for (g, index, _), quotient in zip(lost, quotients, strict=True):
                 g[index] = torch.tensor(quotient, dtype=torch.float64).to(g.dtype)  # infinite, where it is too large
     return outputs, found
+
+
+def all_expected(
+    subject: Subject, settings: Settings, tensors: Sequence[Any], wanted: Sequence[int] | None = None
+) -> list[Tensor]:
+    """The outputs of the reference, and after them its gradients."""
+    outputs, found = expected(subject, settings, tensors, wanted)
+    return [*outputs, *found]
 
 
 def with_quotients(

@@ -18,6 +18,7 @@ from symgrad.testing.compare import differences, gradient_names, number
 from symgrad.testing.facts import Accuracy, Settings, Shapes, Subject
 from symgrad.testing.rounding import unexplained
 from symgrad.testing.samples import (
+    all_expected,
     bound,
     composite,
     descended,
@@ -119,9 +120,7 @@ def _compared(
     case: str,
     tolerance: tuple[float, float] | None = None,
 ) -> Iterator[str]:
-    def again() -> list[Tensor]:
-        return [*chain(*expected(subject, settings, tensors, wanted))]
-
+    again = partial(all_expected, subject, settings, tensors, wanted)
     outputs, got = gradients(subject, bound(subject.call, settings), tensors, wanted)
     values, want = expected(subject, settings, tensors, wanted)
     if tolerance:  # wide ones are for what is not in float64

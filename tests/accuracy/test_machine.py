@@ -215,3 +215,23 @@ def test_a_part_of_a_sum_that_a_term_reads_is_added_up_first():
     assert form is make("sub", make("sub", X, Y), make("maximum", make("sub", X, Y), Z))
     held = make("boundary", -make("boundary", make("maximum", part, Z)))
     assert form.op == "sub" and machine_form(part + held).args[0] is make("sub", X, Y)
+
+
+def test_what_is_reduced_is_taken_from_its_own_operand_first():
+    p, a, b = symbol("p", "tensor", ("N", "C")), symbol("a", "tensor", ("N", "C")), symbol("b", "tensor", ("N", "C"))
+    mean = make("sum", p * (a - b), dim=-1, keepdim=True)
+    total = machine_form(1 + a - b - mean)
+    assert total.op == "add" and make("sub", machine_form(a - b), machine_form(mean)) in total.args
+    turned = machine_form(b - a + mean + 1)
+    assert make("sub", machine_form(mean), machine_form(a - b)) in turned.args
+    assert machine_form(a - make("sum", p, dim=-1, keepdim=True) + b).args[0].op == "add"  # which reads none of them
+
+
+@pytest.mark.parametrize("exponent", [Fraction(-3, 2), Fraction(-5, 2), Fraction(-3)])
+def test_a_root_of_a_mean_divides_step_by_step(exponent):
+    x = symbol("x", "tensor", ("N", "C"))
+    total = make("mean", x**2, dim=-1, keepdim=True) + 1
+    steps = machine_form(x * total**exponent)
+    assert all(n.args[1].number in (Fraction(1, 2), 2) for n in topological(steps) if n.op == "pow")
+    whole = machine_form(x * (x**2 + 1) ** exponent)  # of elements, whose range is measured
+    assert any(n.op == "pow" and n.args[1].number == -exponent for n in topological(whole))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from compiled import compiled_text
+from compiled import SPECS, compiled, compiled_text
 
 from symgrad.ir import expr as ex
 from symgrad.ir.expr import Expr, make, symbol
@@ -162,3 +162,29 @@ def test_a_number_that_is_chosen_leaves_the_sum_of_a_mask() -> None:
     given[1].requires_grad_()
     own, right = (torch.autograd.grad(f(*given).sum(), given) for f in (item.function, item.composite))
     torch.testing.assert_close(own, right)
+
+
+@pytest.mark.parametrize("row", [(1e4, 0.0, 1.0, -1.0), (1e4, 1e4, 9999.0, 1e4), (1.0, 2.0, 3.0, 0.5)])
+def test_a_saturated_row_keeps_its_digits(row: tuple[float, ...]) -> None:
+    item = compiled_text(
+        "op: f\ntensors: {q: {shape: [B, N]}}\n"
+        'outputs: {v: "sum(softmax(q, dim=-1) * (q - log_softmax(q, dim=-1)), dim=-1)"}\n'
+    )
+    slopes = []
+    for dtype, function in ((torch.float32, item.function), (torch.float64, item.composite)):
+        q = torch.tensor([row], dtype=dtype, requires_grad=True)
+        slopes.append(torch.autograd.grad((0.7 * function(q)).sum(), q)[0].double())
+    torch.testing.assert_close(*slopes, rtol=3e-6, atol=1e-7)
+
+
+@pytest.mark.parametrize("stem", ["rms_norm", "layer_norm"])
+def test_norms_of_large_rows_have_all_terms_of_their_gradients(stem: str) -> None:
+    item = compiled(next(p for p in SPECS if p.stem == stem))
+    x, rest = 1e15 * torch.randn(3, 6), [torch.ones(6)] * (len(item.spec.tensors) - 1)
+    slopes = []
+    for dtype in (torch.float32, torch.float64):
+        own = x.to(dtype).requires_grad_()
+        y = item.function(own, *(t.to(dtype) for t in rest))
+        weights = torch.linspace(0, 1, y.numel(), dtype=dtype).view(y.shape)
+        slopes.append(torch.autograd.grad((weights * y).sum(), own)[0].double())
+    torch.testing.assert_close(*slopes, rtol=1e-4, atol=1e-20)
