@@ -224,6 +224,8 @@ def test_what_is_reduced_is_taken_from_its_own_operand_first():
     assert total.op == "add" and make("sub", machine_form(a - b), machine_form(mean)) in total.args
     turned = machine_form(b - a + mean + 1)
     assert make("sub", machine_form(mean), machine_form(a - b)) in turned.args
+    own = make("sum", p * a, dim=-1, keepdim=True)  # of one of the terms
+    assert make("sub", a, machine_form(own)) in machine_form(b + a - own).args
     assert machine_form(a - make("sum", p, dim=-1, keepdim=True) + b).args[0].op == "add"  # which reads none of them
 
 

@@ -8,6 +8,8 @@ from compiled import compiled_text
 from symgrad.analysis.places import places, shifts
 from symgrad.ir.expr import Expr, make, symbol
 from symgrad.ops.tensors.shaping import unsqueeze
+from symgrad.targets.torch.layout import Layout
+from symgrad.targets.torch.samples import shapes
 
 ROWS, LABELS = symbol("x", "tensor", ("B", "N")), symbol("k", "int_tensor", ("B",))
 
@@ -30,3 +32,5 @@ def test_samples_stay_inside_of_the_rows() -> None:
     )
     least, most = item.spec.test.ranges["k"]
     assert least == 0 and most + 1 < 2
+    drawn, _ = shapes(Layout(item.operation))
+    assert all(rows[1] >= most + 2 for rows, _ in drawn)

@@ -12,3 +12,4 @@ def test_growth_is_limited_only_where_the_other_factor_vanishes_with_it() -> Non
     assert algebra.clamped_growth(x**2 * make("exp", -((x / c) ** 2) / 2)) is None
     assert algebra.clamped_growth(c**2 * make("exp", -c * (x - c) ** 2)) is None  # at x = c nothing vanishes
     assert algebra.clamped_growth(c**2 * make("exp", -x * c)) is None
+    assert algebra.clamped_growth((x + c) ** 2 * make("exp", -((x - c) ** 2))) is None

@@ -32,6 +32,7 @@ def test_what_rounding_does_not_explain_is_found() -> None:
 
 def test_another_dtype_or_shape_is_found() -> None:
     assert "dtype" in found(X.float(), lambda: X * 1)[0]
+    assert "dtype" in found(X, lambda: X.float() * 1)[0]
     assert "shape" in found(X[:3], lambda: X * 1)[0]
 
 

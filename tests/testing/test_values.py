@@ -138,3 +138,23 @@ def test_shapes_for_which_the_formula_has_no_value_say_nothing_of_gradients() ->
         alone = {**given, "shapes": (((1,),),)}
         (told,) = sentences(check, spread_by, spread_by, Input("x", low=1, high=2), **alone)
         assert "the formula itself is not finite there" in told
+
+
+class Biased(torch.autograd.Function):
+    """Adds a row in place, and takes nothing larger."""
+
+    @staticmethod
+    def forward(ctx: Any, u: Tensor, b: Tensor) -> Tensor:
+        if b.dim() != 1:
+            raise ValueError("b must be a row")
+        ctx.mark_dirty(u)
+        return u.add_(b)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Any:
+        return grad, grad.sum(0)
+
+
+def test_what_is_added_in_place_has_the_shape_that_it_is_said_to_have() -> None:
+    given: Any = {"shapes": (((2, 3), (3,)),), "pointwise": False, "inplace": Biased.apply, "inplace_of": "u"}
+    assert sentences("in_place", torch.add, torch.add, Input("u"), Input("b"), **given) == []
