@@ -262,6 +262,11 @@ op: tempered
 tensors: {x: {shape: [N, D]}, t: {shape: [N]}, c: {shape: []}}
 outputs: {y: "c * mean((x*t[:, None])**2 * sigmoid(x))"}
 """
+UNCERTAIN = """
+op: uncertain
+tensors: {x: {shape: [N, D]}, w: {shape: [N, D]}, s: {shape: []}}
+outputs: {y: "exp(-s)*mean((x - w)**2) + s", risk: "s + mean(relu(x - s))/0.05", z: "log(s*sum(exp(x))) + s**2*mean(w)"}
+"""
 FLAGGED = """
 op: flagged
 tensors: {x: {shape: [B, N]}}

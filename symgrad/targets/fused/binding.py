@@ -217,6 +217,8 @@ class _Binding:
             parts.append("any_rows=True")
         if kernel.finish:
             parts.append(f"finish={self._finish(kernel)}")
+        if kernel.late:
+            parts.append(f"late={tuple_of([str(o.place) for o in kernel.late])}")
         if kernel.placed:
             parts.append("placed=True")
         if kernel.whole:
@@ -237,7 +239,8 @@ class _Binding:
     def _finish(self, kernel: Kernel) -> str:
         """The function that makes outputs of what a pass has computed, and what backward is given of it."""
         own = Names(frozenset({"kept", "dtype"}))
-        names = {n: own.fresh(n.name) for n in kernel.numbers if not is_count(n)}
+        names = {o.leaf: own.fresh(o.leaf.name) for o in kernel.late}
+        names |= {n: own.fresh(n.name) for n in kernel.numbers if not is_count(n)}
         names |= {r.leaf or symbol(r.name, "tensor"): own.fresh(r.name) for r in kernel.results}
         made = machine(kernel.finish)
         outputs = [source(Printer(names, self.layout.constants)(form)) for form in made]

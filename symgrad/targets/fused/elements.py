@@ -114,7 +114,7 @@ class Elements:
         operands = [self._done[a] for a in node.args]
         total = next((v for v in operands if v.total), None)
         if total is not None:
-            if node.op == "mul" and all(v is total or self._is_number(v) for v in operands):
+            if node.op == "mul" and all(v is total or self.is_number(v) for v in operands):
                 return replace(total, expr=ex.mul(*(v.expr for v in operands)))
             operands = [named_total(self, v) if v.total else v for v in operands]
         summed = [v for v in operands if v.dims is not None]
@@ -125,10 +125,11 @@ class Elements:
             operands = [v if v.dropped else Value(self.lifted(v.expr, (-1,)), True) for v in operands]
         return Value(rebuild(node, [v.expr for v in operands]), dropped)
 
-    def _is_number(self, value: Value) -> bool:
-        """Whether a value is one for all elements: of hyperparameters, and of tensors without dimensions."""
+    def is_number(self, value: Value, *, sums: bool = False) -> bool:
+        """Whether a value is one for all elements: of hyperparameters and of tensors without dimensions, with `sums`
+        also of sums over everything."""
         of_all = not (value.dropped or value.total or value.dims is not None or PLACE in value.expr.symbols)
-        if not of_all or any(n.op in ROW_OPS or is_total(n) for n in topological(value.expr)):
+        if not of_all or any(n.op in ROW_OPS or (is_total(n) and not sums) for n in topological(value.expr)):
             return False
         return all(self.extent(self.views[s].tensor) == SCALAR for s in operands_of(value.expr))
 
@@ -162,9 +163,9 @@ class Elements:
                 if len(known) != 1 or None in known or not all(lengths):
                     raise Unsupported("sums over different lengths")
 
-    def extent(self, tensor: Expr) -> Extent:
-        """The extent of a tensor that is read; that of a tangent or a cotangent is its primal's."""
-        return extent(self.like(tensor))
+    def extent(self, value: Expr) -> Extent:
+        """The extent of a value; that of a tangent or a cotangent is its primal's."""
+        return extent(substitute(value, {s: self.like(s) for s in value.symbols if s in self.primals}))
 
     def like(self, tensor: Expr) -> Expr:
         """What has the shape of a tensor that is read, and tells it."""
@@ -270,7 +271,7 @@ class Elements:
             if self.one_shape and known.dims == () and _are_tensors(known.lead):
                 return value  # for which both have one element for each row
             if known == SCALAR:
-                return replace(value, total="sum", over=extent(node.args[0]))
+                return replace(value, total="sum", over=self.extent(node.args[0]))
             if value.expr.op != "row_sum":
                 raise Unsupported("a sum of what belongs to a row")
             return Value(value.expr.args[0], dims=(-1,))
@@ -305,16 +306,18 @@ class Elements:
 
     def _reduction(self, node: Expr) -> Value:
         """A sum over everything, over what a tensor broadcasts in, or along a row."""
-        value, dim = self._done[node.args[0]], node["dim"]
+        value, dim, over = self._done[node.args[0]], node["dim"], self.extent(node.args[0])
         over_all = dim is None and node.op in ("sum", "mean")
         if (value.dropped and not over_all) or value.total or value.dims is not None:
             raise Unsupported("a reduction of a reduction")
         if value.dropped:
             mean = value.expr / ROWS
-            return replace(value, expr=value.expr if node.op == "sum" else mean, total="sum", over=extent(node.args[0]))
+            return replace(
+                value, expr=value.expr if node.op == "sum" else mean, total="sum", over=self.extent(node.args[0])
+            )
         if over_all:
             self.require_elements(value.expr)
-            return Value(value.expr, total=node.op, over=extent(node.args[0]))
+            return Value(value.expr, total=node.op, over=over)
         places, keep = self.places(dim), node.get("keepdim", False)
         if places == (-1,) and self.single and node.op in _OF_ONE and isinstance(keep, bool):
             return Value(value.expr, dropped=not keep)

@@ -121,7 +121,7 @@ class _Passes:
         if finish and parts.grid:
             raise Unsupported("what follows from sums over parts")
         found = self.assembled(f"forward{self.suffix}", elements, operands, computed, shape, variant.wide_values)
-        return with_finish(found, finish, results)
+        return with_finish(found, finish, results, operands)
 
     def are_alike(self, formulas: Sequence[Expr], results: Sequence[Result], values: Sequence[Value]) -> bool:
         """Whether outputs come from elements of one shape: a declared one, or that of tensors all of one shape."""
@@ -286,7 +286,9 @@ class _Passes:
             given = [*saved.values(), *map(tangent, tensors)]
             name, wide = f"jvp{self.suffix}_{bits}", self.variant.wide_slopes
             kernel = self.derivative(name, elements, given, results, forward, wide)
-            found[bits] = with_finish(kernel, finish, [r for r, _ in moved])
+            late = {leaf for form in finish for leaf in operands_of(form) if leaf in elements.views}
+            read = self.operands(elements, late, given)
+            found[bits] = with_finish(kernel, finish, [r for r, _ in moved], read)
         return dict(zip(found, _with_equal_numbers(list(found.values())), strict=True))
 
     def second(self, forward: Kernel) -> dict[int, Second]:

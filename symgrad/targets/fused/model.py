@@ -78,7 +78,8 @@ class Kernel:
     the type of its arithmetic; `known` those that backward reads in place of computing them again. `whole` are the
     operands of whole numbers, of which each row has one; `placed`: places in a row are read, which have to be in it. Of
     the operands at each of `spans` one has to have as many elements in a row as the pass: what is reduced there has no
-    other. The tensors of forward at `alike` have to have the shape of the pass.
+    other. The tensors of forward at `alike` have to have the shape of the pass. `late` are the tensors without
+    dimensions that `finish` reads.
     """
 
     name: str
@@ -93,6 +94,7 @@ class Kernel:
     whole: tuple[Operand, ...] = ()
     placed: bool = False
     finish: tuple[Expr, ...] = ()
+    late: tuple[Operand, ...] = ()
     outputs: tuple[Result, ...] = ()
     given: tuple[Expr, ...] = ()
     spans: tuple[tuple[int, ...], ...] = ()

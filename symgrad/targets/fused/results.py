@@ -13,7 +13,7 @@ from symgrad.ops.tensors.shapes import extent
 from symgrad.targets.fused.elements import Elements
 from symgrad.targets.fused.model import Result
 from symgrad.targets.fused.terms import ELEMENTS, ROW_OPS, ROWS, Unsupported, Value, View, belongs_to_row
-from symgrad.targets.fused.totals import FINISHED, named_total, over_pass
+from symgrad.targets.fused.totals import FINISHED, is_finished, named_total, over_pass, spread
 
 __all__ = ["gradient_of", "like_output", "output_of", "tangent_of"]
 
@@ -44,14 +44,25 @@ def _gradient_of_number(
 ) -> Result | None:
     """The gradient of a tensor without dimensions, where each term is a sum over all elements, or over all rows."""
     found = [elements(g) for g in gradients] if extent(own) == SCALAR else []
-    if not found or not all(v.total for v in found):
+    if not any(v.total or elements.is_number(v, sums=True) for v in found):
         return None
-    found = [v if v.dropped else over_pass(elements, v) for v in found]
+    found = [_over_everything(elements, v, own) for v in found]
     if len({v.dropped for v in found}) > 1:
         raise Unsupported("a reduction of a reduction")
     of_rows = found[0].dropped
     parts = [v.expr / (ROWS if of_rows else ELEMENTS) if v.total == "mean" else v.expr for v in found]
     return Result(name, _added(parts), place, total="sum", row="row" if of_rows else "")
+
+
+def _over_everything(elements: Elements, value: Value, own: Expr) -> Value:
+    """What a tensor without dimensions gets, as a sum over all elements of the pass or over all rows."""
+    if elements.is_number(value, sums=True):
+        return spread(elements, value)
+    if value.total:
+        return value if value.dropped else over_pass(elements, value)
+    if value.dims != () or value.like is not own:
+        raise Unsupported("sums over different dimensions")
+    return Value(value.expr, total="sum")
 
 
 def _gradient_of_rows(elements: Elements, name: str, place: int, own: Expr, gradients: Sequence[Expr]) -> Result | None:
@@ -146,6 +157,9 @@ def tangent_of(elements: Elements, output: Result, name: str, terms: Sequence[Ex
         return found, Value(found.value)
     values = [named_total(elements, v) if v.total else v for v in map(elements, terms)]
     value = Value(_added([v.expr for v in values]))
+    if not is_finished(value.expr):  # but an equal part of it for each element
+        value = spread(elements, value)
+        return Result(name, value.expr, total=value.total, row="row" if value.dropped else ""), Value(value.expr)
     return Result(name, value.expr, total=FINISHED), value
 
 

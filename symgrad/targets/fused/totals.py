@@ -10,11 +10,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from symgrad.differentiate.modes import partials
+from symgrad.differentiate.ties import released
 from symgrad.ir import expr as ex
-from symgrad.ir.expr import Expr, symbol
-from symgrad.ir.traversal import topological
+from symgrad.ir.expr import COMPARISONS, Expr, symbol
+from symgrad.ir.traversal import substitute, topological
+from symgrad.ops.functions import FUNCTIONS
 from symgrad.ops.tensors.extent import Dim, extent
-from symgrad.targets.fused.model import Kernel, Result
+from symgrad.targets.fused.model import Kernel, Operand, Result
 from symgrad.targets.fused.terms import ELEMENTS, ROWS, TOTAL, Unsupported, Value, View, is_count, is_total
 
 if TYPE_CHECKING:
@@ -29,15 +32,14 @@ __all__ = [
     "over_pass",
     "pass_shape",
     "require_known",
+    "spread",
     "with_finish",
 ]
 
 FINISHED = "finished"  # the kind of an output that follows from sums
 FOLLOWS = "what follows a reduction to a number"
-# What may follow from sums, beside powers.
-_FINISHING = frozenset(
-    {"num", "const", "add", "mul", "exp", "expm1", "log", "log1p", "where", "lt", "le", "gt", "ge", "max", "min"}
-)
+# What may follow from sums, beside functions of numbers and powers.
+_FINISHING = frozenset({"num", "const", "add", "mul", "where", "held", *COMPARISONS})
 
 
 def pass_shape(formulas: Sequence[Expr]) -> tuple[Dim, ...] | None:
@@ -75,7 +77,7 @@ def named_total(elements: Elements, value: Value) -> Value:
     """
     value = over_pass(elements, value)
     factors = value.expr.args if value.expr.op == "mul" else (value.expr,)
-    outside = [f for f in factors if f.number is not None]  # one sum serves all multiples of it
+    outside = [f for f in factors if _may_follow(elements, f)]  # one sum serves all multiples of it
     expr = ex.mul(
         *(f for f in factors if f not in outside),
         *([] if value.total == "sum" else [1 / (ROWS if value.dropped else ELEMENTS)]),
@@ -98,7 +100,8 @@ def finished(values: Sequence[tuple[Result, Value]], elements: Elements) -> tupl
     for _, value in values:
         order = topological(value.expr)
         totals = [n for n in order if is_total(n)]
-        if totals and (value.dropped or value.total or value.dims is not None or not all(map(_is_plain, order))):
+        of_all = not (value.dropped or value.total or value.dims is not None)
+        if totals and not (of_all and all(_is_plain(n, elements) for n in order)):
             raise Unsupported(FOLLOWS)
         sums |= {leaf: f"total{len(sums) + k}" for k, leaf in enumerate(t for t in totals if t not in sums)}
     for leaf, name in sums.items():
@@ -112,17 +115,56 @@ def is_finished(value: Expr) -> bool:
     return any(map(is_total, value.symbols))
 
 
-def _is_plain(node: Expr) -> bool:
-    """Whether a node is a hyperparameter, or what is a call or an operator in torch."""
+def _may_follow(elements: Elements, factor: Expr) -> bool:
+    """Whether a factor is one for all elements, and may be applied after the pass."""
+    return elements.is_number(Value(factor)) and all(_is_plain(n, elements) for n in topological(factor))
+
+
+def _is_plain(node: Expr, elements: Elements) -> bool:
+    """Whether a node is a hyperparameter, a tensor without dimensions, or what is a call or an operator in torch."""
     if node.op == "sym" and not node.tensors:
         return node["kind"] in ("float", "int") and not is_count(node)
+    if node.op == "sym":
+        return is_total(node) or (node["kind"] not in ("int_tensor", "bool_tensor") and elements.is_number(Value(node)))
     if node.op == "pow":
         return node.args[1].is_static
-    return is_total(node) or node.op in _FINISHING
+    return node.op in _FINISHING or node.op in FUNCTIONS
 
 
-def with_finish(kernel: Kernel, finish: tuple[Expr, ...], outputs: Sequence[Result]) -> Kernel:
-    """A pass with what follows from its sums, if anything does."""
+def spread(elements: Elements, value: Value) -> Value:
+    """A number that is made of sums over everything as a sum over everything itself. Raises Unsupported.
+
+    Where it is linear in them, each element gives what it gives to them, and an equal part of the rest; else they have
+    to be known.
+    """
+    expr = released(value.expr)
+    totals = [n for n in topological(expr) if is_total(n)]
+    of_rows = {elements.totals[t].dropped for t in totals}
+    if len(of_rows) > 1:
+        raise Unsupported(FOLLOWS)
+    dropped = of_rows == {True}
+    count = ROWS if dropped else ELEMENTS
+    if not _is_affine(expr, totals):
+        return Value(expr / count, dropped, total="sum")
+    slopes = partials(expr, totals)
+    constant = substitute(expr, dict.fromkeys(totals, ex.ZERO))
+    parts = [ex.mul(slopes[t], elements.totals[t].expr) for t in totals]
+    return Value(ex.add(constant / count, *parts), dropped, total="sum")
+
+
+def _is_affine(value: Expr, totals: Sequence[Expr]) -> bool:
+    """Whether a value is a constant and multiples of totals."""
+    for node in topological(value):
+        made = sum(not a.symbols.isdisjoint(totals) for a in node.args)
+        if made and (node.op not in ("add", "mul") or (node.op == "mul" and made > 1)):
+            return False
+    return True
+
+
+def with_finish(
+    kernel: Kernel, finish: tuple[Expr, ...], outputs: Sequence[Result], operands: Sequence[Operand]
+) -> Kernel:
+    """A pass with what follows from its sums, if anything does, and from those of the operands that are read then."""
     if not finish:
         return kernel
     if kernel.wide:
@@ -131,7 +173,8 @@ def with_finish(kernel: Kernel, finish: tuple[Expr, ...], outputs: Sequence[Resu
     own = tuple(replace(r, total=FINISHED) if is_finished(form) else r for r, form in named)
     read = frozenset().union(*(form.symbols for form in finish)) - set(kernel.numbers)
     more = sorted((s for s in read if not s.tensors), key=lambda s: s.name)
-    return replace(kernel, finish=finish, outputs=own, numbers=(*more, *kernel.numbers))
+    late = tuple(o for o in operands if any(o.leaf in form.symbols for form in finish if is_finished(form)))
+    return replace(kernel, finish=finish, late=late, outputs=own, numbers=(*more, *kernel.numbers))
 
 
 def require_known(values: Sequence[Expr], totals: Sequence[Expr]) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from fused import agree, all_written, compiled, needs_compiler, written
+from fused import agree, all_written, compiled, needs_compiler, passes_of, written
 from fused_specs import (
     ADDED,
     CHANNEL,
@@ -47,11 +47,13 @@ from fused_specs import (
     STEP,
     TEMPERED,
     TWO,
+    UNCERTAIN,
     UNITED,
     WAVES,
     WEIGHTED,
 )
 from nightly import sampled
+from torch.autograd import forward_ad
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -63,7 +65,7 @@ pytestmark = needs_compiler
 TEXTS = (
     *(GATE, CHANNEL, LOSS, NORM, LAYER, ROWS, GAMMA, TWO, SHIFTED, MEAN, KEPT, LAST, SCORED, SCALE, HEADS, MASKED),
     *(SOFT, ENTROPY, PARTS, DISTANCE, LENGTHS, OPTIONAL, CONFIDENT, WAVES, SPREAD, OVERLAP, STEP, ROTATED, CODED),
-    *(ADDED, CRITIC, WEIGHTED, SETTINGS, UNITED, RAY, TEMPERED, FLAGGED, SQUARE),
+    *(ADDED, CRITIC, WEIGHTED, SETTINGS, UNITED, RAY, TEMPERED, FLAGGED, SQUARE, UNCERTAIN),
 )
 
 
@@ -151,6 +153,8 @@ CASES = [
     ("ray", [(70, 1037), (70, 1037), (1037,), ()]),
     ("tempered", [(40, 33), (40,), ()]),
     ("tempered", [(300, 300), (300,), ()]),
+    ("uncertain", [(40, 33), (40, 33), ()]),
+    ("uncertain", [(300, 300), (300, 300), ()]),
     ("weighted", [(40, 33), (40,)]),
     ("weighted", [(300, 300), (300,)]),
     ("coded", [(7, 33), (7, 33), (7, 33)]),
@@ -283,6 +287,19 @@ def test_what_no_pass_writes(text):
 @pytest.mark.parametrize("wanted", [(0,), (1,)])
 def test_subsets_of_gradients(modules, wanted):
     agree(*both(modules["gate"], [torch.randn(4, 5), torch.randn(5)], wanted=wanted))
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64], ids=str)
+@pytest.mark.parametrize("given", [(0,), (2,), (0, 1, 2)], ids=str)
+def test_tangents_of_what_follows_from_sums_and_from_a_number(modules, given, dtype):
+    module, tensors = modules["uncertain"], [(0.5 + torch.rand(s)).to(dtype) for s in ((40, 33), (40, 33), ())]
+    found = []
+    for on in (True, False):
+        with passes_of(module, on) as served, forward_ad.dual_level():
+            duals = [forward_ad.make_dual(t, t / 2) if k in given else t for k, t in enumerate(tensors)]
+            found.append([forward_ad.unpack_dual(y).tangent for y in module.uncertain(*duals)])
+        assert len(served) == 2 * on  # forward, and forward mode
+    agree(*found)
 
 
 LAYOUTS = {

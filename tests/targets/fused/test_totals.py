@@ -14,11 +14,12 @@ from symgrad.spec import parse_spec
 from symgrad.targets.cpp.spellings import can_spell
 from symgrad.targets.fused.elements import Elements
 from symgrad.targets.fused.kernels import kernels
-from symgrad.targets.fused.terms import Unsupported, is_total
+from symgrad.targets.fused.terms import ELEMENTS, Unsupported, is_total
 from symgrad.targets.fused.totals import pass_shape
 from symgrad.targets.torch.layout import Layout
 
 X, T = symbol("x", "tensor", ("N", "C")), symbol("t", "tensor", ("N",))
+G = symbol("grad_y", "cotangent")
 
 
 def total(value):
@@ -68,16 +69,33 @@ def test_forward_sums_what_backward_is_given():
 
 @pytest.mark.parametrize(
     "formula",
-    ["sum(softmax(x, dim=-1) * w) / (1 + sum(w)**2)", "log(sum(x * w)) / sqrt(sum(w))", "exp(mean(x)) + sum(x)"],
+    [
+        "sum(softmax(x, dim=-1) * w) / (1 + sum(w)**2)",
+        "log(sum(x * w)) / sqrt(sum(w))",
+        "exp(mean(x)) + sum(x)",
+        "sin(sum(x * w)) * tanh(sum(w))",
+    ],
 )
-def test_arithmetic_exponentials_and_logarithms_follow_from_totals(formula):
+def test_functions_of_numbers_follow_from_totals(formula):
     found = passes(formula)
     assert found.forward is not None and found.backward is not None
 
 
-def test_nothing_else_follows_from_totals():
-    refused = passes("sin(sum(softmax(x, dim=-1) * w) / sum(w))")
+def test_what_has_elements_does_not_follow_from_totals():
+    refused = passes("x * sin(sum(softmax(x, dim=-1) * w) / sum(w))")
     assert refused.forward is None and "what follows a reduction" in dict(refused.missing)["forward"]
+
+
+def test_tensors_without_dimensions_follow_from_totals_and_are_read_after_the_pass():
+    found = passes("exp(-s) * mean((x - w)**2) + s", "x: {shape: [N, C]}, w: {shape: [N, C]}, s: {shape: []}")
+    assert [o.leaf.name for o in found.forward.late] == ["s"]
+    assert {len(k.late) for k in found.tangents.values()} == {1, 2}
+
+
+def test_the_gradient_of_a_number_is_a_sum_of_what_each_element_gives():
+    shapes = "x: {shape: [N, C]}, s: {shape: []}"
+    (own,) = [r for r in passes("s * sum(x) + s", shapes).backward.results if r.name == "grad_s"]
+    assert own.total == "sum" and own.value == X * G + G / ELEMENTS
 
 
 def test_hyperparameters_that_are_read_after_a_pass_are_among_its_numbers():

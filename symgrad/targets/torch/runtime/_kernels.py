@@ -71,7 +71,7 @@ class Pass(NamedTuple):
     that of the pass. One that is ``placed`` reads places in rows, and tells whether some is none; the last ``whole`` of
     the operands are whole numbers, one for each row. The tensors of forward at ``alike`` have the shape of the pass,
     or else it declines. ``rows``: it runs row by row; ``any_rows``: of any length. ``finish`` makes the outputs of
-    those hyperparameters and what it has computed.
+    the tensors at ``late``, those hyperparameters and what it has computed.
     """
 
     name: str
@@ -84,6 +84,7 @@ class Pass(NamedTuple):
     placed: bool = False
     whole: int = 0
     finish: Any = None
+    late: tuple[int, ...] = ()
     spans: tuple[Any, ...] = ()
     alike: tuple[int, ...] = ()
     any_rows: bool = False
@@ -731,7 +732,7 @@ class _Run:
     searches = 0
 
     def __init__(self, walk: _Walk, function: Any, entry: Pass, given: int) -> None:
-        self.walk, self.finish = walk, entry.finish
+        self.walk, self.entry = walk, entry
         numbers = [len(walk.sizes) - 1, *walk.sizes[-1:], *walk.sizes[:-1]]
         for k, steps in enumerate(walk.steps, -len(entry.operands)):
             numbers += [walk.summed[k]] if k >= 0 else []
@@ -750,7 +751,7 @@ class _Run:
         walk, made, order = self.walk, self.made, self.order
         (address, _), wanted, counts = self.geometry.buffer_info(), walk.subset, walk.counts
         copied = walk.copied if walk.copies else None
-        is_finished = len(made) == len(walk.results) and not walk.joined and self.finish is None
+        is_finished = len(made) == len(walk.results) and not walk.joined and self.entry.finish is None
 
         def run(tensors: Any, numbers: Any) -> list[Any] | None:
             """Return the results, None for those not wanted; None alone where eager operations are to serve."""
@@ -772,18 +773,26 @@ class _Run:
                 addresses = [addresses[place] + offset for place, offset in order]
             if function(packed(address, _threads(), wanted, *addresses, *numbers, *counts)):
                 return None  # a place out of range, for which eager operations have an error
-            return results if is_finished else self._finished(results, numbers)
+            return results if is_finished else self._finished(results, tensors, numbers)
 
         return run  # what is known of a call may have nothing else of this object, whose geometry the pass reads
 
-    def _finished(self, made: list[Any], numbers: Any) -> list[Any]:
+    def _finished(self, made: list[Any], tensors: Any, numbers: Any) -> list[Any]:
         """Return the results of what the pass has made."""
         own = iter(made)
         results: list[Any] = [None if size is None else next(own) for size, *_ in self.walk.results]
         for k, (dim, _, *pairs) in self.walk.joined.items():
             parts = results[k].unbind(0)
             results[k] = torch.stack(parts, -1).flatten(-2) if pairs else torch.cat(parts, dim)
-        return results if self.finish is None else list(self.finish(self.walk.dtype, *numbers, *results))
+        return _finished(self.entry, self.walk.dtype, tensors, numbers, results)
+
+
+def _finished(entry: Pass, dtype: torch.dtype, tensors: Any, numbers: Any, results: list[Any]) -> list[Any]:
+    """Return the outputs of what a pass has computed; what is read for them is widened as sums are."""
+    if entry.finish is None:
+        return results
+    wide = torch.promote_types(dtype, torch.float32)
+    return list(entry.finish(dtype, *[tensors[place].to(wide) for place in entry.late], *numbers, *results))
 
 
 class _Launch:
@@ -792,7 +801,7 @@ class _Launch:
     searches = 0
 
     def __init__(self, walk: _Walk, plan: Any, entry: Pass, library: CudaLibrary) -> None:
-        self.walk, self.plan, self.finish, self.library = walk, plan, entry.finish, library
+        self.walk, self.plan, self.entry, self.library = walk, plan, entry, library
         self.places = [place for place, *_ in entry.operands]
 
     def run(self, tensors: Any, numbers: Any) -> list[Any] | None:
@@ -811,7 +820,7 @@ class _Launch:
         except self.library.refused as error:
             self.library.give_up(error)
             return None
-        return results if self.finish is None else list(self.finish(walk.dtype, *numbers, *results))
+        return _finished(self.entry, walk.dtype, tensors, numbers, results)
 
 
 class _Walk:
