@@ -61,7 +61,7 @@ def compile_variant(program: Program, memory: Memory, may_keep: bool, roots: Roo
     wide_slopes, wide_alone = _wide(bench, slopes, forward, formulas)
     extras = may_keep and not (wide_values or wide_slopes or wide_alone)  # float64 is not worth keeping
     named = _packed_forms(program, bench, outputs)
-    planner = _Planner(program, bench, formulas, outputs, overrides, slopes, extras, named)
+    planner = _Planner(program, bench, formulas, outputs, overrides, slopes, extras, named, wide_slopes)
     derived, chosen = planner.choose(Derivatives(gradients, tangents, partials))
     both = [*derived.gradients.values(), *derived.tangents.values()]
     kept = frozenset(s.value for s in chosen.saved)
@@ -170,7 +170,7 @@ class _Planner:
     """Chooses what backward reads.
 
     `slopes` are the partials that were chosen, of outputs that are pointwise; `extras` says whether forward may return
-    more than the outputs for backward to read.
+    more than the outputs for backward to read, `wide` whether all of backward is in float64.
     """
 
     program: Program
@@ -181,6 +181,7 @@ class _Planner:
     slopes: Mapping[tuple[str, str], Slope]
     extras: bool
     named: Mapping[str, Sequence[Expr]]
+    wide: bool
 
     def choose(self, before: Derivatives) -> tuple[Derivatives, Plan]:
         """The derivatives in saved outputs where these are accurate enough, and the plan for them."""
@@ -228,7 +229,8 @@ class _Planner:
         return max(errors, default=0.0)
 
     def _spoiled(self, readable: Sequence[str], derived: Derivatives, chosen: Plan) -> list[str]:
-        """The outputs that backward would read in float32, and that some partial needs in float64.
+        """The outputs that backward would read in float32, and that some partial needs in float64, or may need: in no
+        partial that was measured as a whole do they occur.
 
         If what is saved with them is not enough for forward mode, whose guards may read an input where backward reads
         an output, all of them.
@@ -238,7 +240,12 @@ class _Planner:
             return [o for o in readable if self.outputs[o] in read]
         forms = [(self.slopes[k], form) for k, form in derived.partials.items() if k in self.slopes]
         values = {o: self.outputs[o] for o in readable if self.outputs[o] in read}
-        return [o for o, value in values.items() if any(self.bench.is_spoiled(*form, value) for form in forms)]
+        measured = frozenset(topological(*(slope.flat(form) for slope, form in forms)))
+        return [
+            o
+            for o, value in values.items()
+            if (self.wide and value not in measured) or any(self.bench.is_spoiled(*form, value) for form in forms)
+        ]
 
 
 def _is_reduced(value: Expr) -> bool:

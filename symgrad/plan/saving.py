@@ -368,7 +368,7 @@ def _rounded(figure: float) -> float:
     return round(figure, 3)
 
 
-def _intermediates(outputs: Iterable[Expr], gradients: Sequence[Expr], kept: frozenset[Expr]) -> list[Expr]:
+def _intermediates(outputs: Collection[Expr], gradients: Sequence[Expr], kept: frozenset[Expr]) -> list[Expr]:
     """Float values that forward computes and the gradients need, the dearest first; of x and 2 * x the first."""
     values = (n for n in topological(*outputs) if n.args and not n.is_static and not n.is_boolean)
     forward = [n for n in values if split_coefficient(n)[1] is n]
@@ -376,7 +376,8 @@ def _intermediates(outputs: Iterable[Expr], gradients: Sequence[Expr], kept: fro
     own = (n for n in forward if n in needed and n not in kept and (_carries_data(n) or is_drawn(n)))
     shared = [n for n in own if n.op != RANDOM and cost(n) >= _WORTH_KEEPING]
     shared.sort(key=lambda n: -cost(n))
-    return shared[:_MOST_EXTRAS]
+    found = {o.args[0]: o for o in outputs if o.op == "boundary"}  # of an output, which it is then, not a value beside
+    return list(dict.fromkeys(found.get(n, n) for n in shared[:_MOST_EXTRAS]))
 
 
 def _drawn_masks(outputs: Iterable[Expr], gradients: Sequence[Expr], kept: frozenset[Expr]) -> list[Expr]:

@@ -11,6 +11,9 @@ from compiled import compiled_text, stored
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import symgrad
+from symgrad.compiler.compile import compile_operation
+from symgrad.parse import parse_formulas
+from symgrad.spec import parse_spec
 
 TEXT = """
 op: attend
@@ -144,3 +147,46 @@ def test_indices_that_forward_finds_are_not_looked_for_again(formula: str, opera
     assert torch.autograd.gradgradcheck(module.chosen, (x,))
     vmapped = torch.func.vmap(torch.func.grad(lambda r: module.chosen(r[None]).sin().sum()))(x.detach())
     torch.testing.assert_close(vmapped, torch.autograd.grad(module.chosen(x).sin().sum(), x)[0])
+
+
+STEP = """
+op: step
+tensors: {s: {shape: [B, D, M]}, k: {shape: [B, D]}, v: {shape: [B, M]}, q: {shape: [B, D]}, b: {shape: [B]}}
+let:
+  n: "k / max(norm(k, dim=-1, keepdim=True), 1e-6)"
+  new: "s + sigmoid(b)[:, None, None] * n[:, :, None] * (v - sum(s * n[:, :, None], dim=1))[:, None, :]"
+outputs: {o: "sum(new * q[:, :, None], dim=1)", state: new}
+"""
+
+
+def test_an_output_that_is_a_residual_too_keeps_its_gradient() -> None:
+    """What forward returns for backward alone is marked as without a derivative; no output may be that tensor."""
+    item = compiled_text(STEP)
+    generator = torch.Generator().manual_seed(0)
+    shapes = [(2, 3, 4), (2, 3), (2, 4), (2, 3), (2,)]
+    tensors = [torch.randn(s, generator=generator, dtype=torch.float64).requires_grad_() for s in shapes]
+    found = [
+        torch.autograd.grad(f(*tensors)[1].sin().sum(), tensors, materialize_grads=True)
+        for f in (item.function, item.composite)
+    ]
+    torch.testing.assert_close(*found)
+
+
+RUNNING = """
+op: running
+tensors: {k: , v: , a: , b: , p: , u: , w: }
+let:
+  s: u + k
+  m: max(p, s)
+  t: p + w
+  l: max(t, k)
+  c: exp(t - l)
+  d: exp(k - l)
+outputs: {y: (exp(p - m)*a + exp(s - m)*v)/(exp(p - m)*b + exp(s - m)), z: c*a + d*v, n: c*b + d, top: l}
+"""
+
+
+def test_backward_in_float64_reads_no_output_that_forward_has_rounded() -> None:
+    """exp(t - l) is 1 where l is t: not where l was rounded to float32, and t was not."""
+    (variant,) = [v for _, v in compile_operation(parse_formulas(parse_spec(RUNNING).with_kernels())).variants()]
+    assert variant.wide_slopes and {s.source for s in variant.plan.saved} == {"input"}
