@@ -129,6 +129,27 @@ def _expanded(x: torch.Tensor) -> torch.Tensor:
     return torch.stack([(-1) ** k * x[0, k] * rest[k] for k in range(len(x))]).sum()
 
 
+def test_derivatives_of_a_determinant_are_right_for_rows_in_units_of_their_own() -> None:
+    """An error of rounding of the largest element may be more than what other rows have in all."""
+    op = compiled_text("{op: f, tensors: {x: {shape: [n, n]}}, outputs: {y: det(x)}}")
+    torch.manual_seed(0)
+    units, way, other = torch.tensor([100.0, 1.0, 1e-2, 1e-3]), rand(4, 4), rand(4, 4)
+    scale = units[:, None] * units
+    for alike in (torch.eye(4), 2 * torch.eye(4) + rand(4, 4)):
+        ways = [w * scale for w in (way, other)]
+        for k in range(3):
+            right = _pulled(_expanded, (alike * scale).double(), [w.double() for w in ways[:k]])
+            found = _pulled(op.function, (alike * scale).float(), [w.float() for w in ways[:k]])
+            torch.testing.assert_close(found * scale, (right * scale).float(), rtol=1e-4, atol=1e-6)
+
+
+def test_second_derivatives_of_a_square_of_a_determinant_are_finite_at_singular_matrices() -> None:
+    op = compiled_text("{op: f, tensors: {x: {shape: [n, n]}}, outputs: {y: det(x)**2}}")
+    x = torch.ones(3, 3, dtype=torch.float64).tril(-1)
+    minors = _minors(x).flatten()
+    torch.testing.assert_close(torch.func.hessian(op.function)(x).reshape(9, 9), 2 * torch.outer(minors, minors))
+
+
 def _pulled(function: Callable[..., torch.Tensor], x: torch.Tensor, ways: list[torch.Tensor]) -> torch.Tensor:
     """The gradient of the gradient, ..., along ways."""
     at = x.clone().requires_grad_()

@@ -324,6 +324,21 @@ def test_no_output_is_a_view(formula: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "formula",
+    ["sin(x).T", "sin(x)[:, 1:]", "sum(x, dim=1)[:, None]", "(sin(w)[:, None] + 0*u).T", "sort(x, dim=0).values[0]"],
+)
+def test_results_that_autograd_records_may_be_changed_in_place(formula: str) -> None:
+    """A view that was made inside a Function may not, nor may what has one place in memory for several elements."""
+    shapes = "x: {shape: [N, D]}, w: {shape: [D]}, u: {shape: [M]}"
+    item = compiled_text(f'{{op: f, tensors: {{{shapes}}}, outputs: {{y: "{formula}"}}}}')
+    x, w, u = (torch.rand(s, requires_grad=True) for s in ((3, 3), (3,), (2,)))
+    found = []
+    for y in (item.function(x, w, u).mul_(3), 3 * item.composite(x, w, u)):
+        found.append((y, *torch.autograd.grad(y.sum(), (x, w, u), materialize_grads=True)))
+    torch.testing.assert_close(*found)
+
+
+@pytest.mark.parametrize(
     "formula", ["max(z, x) - (y - x)", "relu(amin(y))", "einsum('ij->j', amax(x, dim=0, keepdim=True)) + y"]
 )
 def test_a_number_takes_the_dtype_of_what_is_there_where_masks_alone_are_saved(formula: str) -> None:

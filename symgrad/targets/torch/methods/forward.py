@@ -45,9 +45,16 @@ class _Widening:
 
 def viewed(value: Expr) -> Expr:
     """What a value is a view of, perhaps: itself, where it is a tensor of its own."""
+    *_, last = _views(value)
+    return last
+
+
+def _views(value: Expr) -> Iterator[Expr]:
+    """A value, and what it may be a view of, step by step."""
+    yield value
     while (row := TENSOR_OPS.get(value.op)) is not None and (row.view or (row.variadic and len(value.args) == 1)):
         value = value.args[0]
-    return value
+        yield value
 
 
 class Forward(Common):
@@ -139,12 +146,12 @@ class Forward(Common):
         in which it is computed; `finish` are the templates of what is done with it then."""
         names = self.layout.symbols()
         missing = shape_sources(formula) - shape_sources(form)
-        spread = form.op == "expand" and not is_number(form.args[0])
+        spread = any(v.op == "expand" and not is_number(v.args[0]) for v in _views(form))
         if missing and all(s.op == "sym" for s in missing):
             local = {names[s] for s in shape_sources(formula) if s.op == "sym"}
             value = code("rt.broadcast({0}, {1})", value, [t for t in self.layout.tensors if t in local])
         else:
-            if is_whole_tensor(form.args[0] if spread else form) and not is_whole_tensor(formula):
+            if is_whole_tensor(form.args[0] if form.op == "expand" and spread else form) and not is_whole_tensor(formula):
                 value = code("{0}.to({1})", value, printed(promoted(formula), names))  # the floats dropped out
             elif form.op in ("expand", "where") or (finish[-1:] == [_AS_IT_IS] and is_drawn(form)):
                 value = cast(value, formula, names)

@@ -506,9 +506,9 @@ def tangent(ctx: Any, value: Tensor, output: int = 0) -> Tensor:
 
 
 def own(value: Tensor) -> Tensor:
-    """Return a result that forward mode does not take for a view: the tangent of one must lie in memory as it does."""
-    within = getattr(_forward_ad, "_current_level", -1) >= 0 and not torch.compiler.is_compiling()
-    return value.detach() if within else value
+    """Return a result that autograd does not take for a view, of which the user may change no element in place, and
+    the tangent must lie in memory as it does. Compilers, which may differentiate forward, get it as it is."""
+    return value if torch.compiler.is_compiling() else value.detach()
 
 
 class Sum:
@@ -1085,9 +1085,14 @@ def _halved(decay: Tensor, x: Tensor, dim: int) -> tuple[Tensor, Tensor, int, in
 
 def det(x: Tensor) -> Tensor:
     """Return the determinant; torch's own loses terms of its derivatives in nested forward mode."""
-    factors, order = torch.linalg.lu_factor_ex(x)[:2]
-    pivots: Tensor = factors.diagonal(dim1=-2, dim2=-1)
-    return pivots.prod(-1) * _sign(order)
+    return _by_rule(_Det, x)
+
+
+def _factors(x: Tensor) -> tuple[Tensor, Tensor]:
+    """Return LU factors and pivots for a determinant: as torch's own does, of the transpose where that lies as LAPACK
+    wants it."""
+    factors, order, _ = torch.linalg.lu_factor_ex(x.mT if x.is_contiguous() else x)
+    return factors, order
 
 
 def solve(a: Tensor, b: Tensor) -> Tensor:
@@ -1139,13 +1144,13 @@ class _Solve(Function):
 
 def logabsdet(x: Tensor) -> Tensor:
     """Return the logarithm of the size of the determinant."""
-    pivots: Tensor = torch.linalg.lu_factor_ex(x).LU.diagonal(dim1=-2, dim2=-1)
+    pivots: Tensor = _factors(x)[0].diagonal(dim1=-2, dim2=-1)
     return pivots.abs().log().sum(-1)
 
 
 def logdet(x: Tensor) -> Tensor:
     """Return the logarithm of the determinant, NaN where that is negative."""
-    factors, order = torch.linalg.lu_factor_ex(x)[:2]
+    factors, order = _factors(x)
     pivots = factors.diagonal(dim1=-2, dim2=-1)
     sign = pivots.detach().sign().prod(-1) * _sign(order)
     found: Tensor = pivots.abs().log().sum(-1) + sign.log()
@@ -1168,10 +1173,39 @@ def cofactor_slope(x: Tensor, direction: Tensor) -> Tensor:
     return _by_rule(_CofactorSlope, x, direction)
 
 
+class _Det(Function):
+    """The determinant by the factors of the matrix, whose own derivatives are infinite without an inverse."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(x: Tensor) -> Tensor:
+        factors, order = _factors(x)
+        pivots: Tensor = factors.diagonal(dim1=-2, dim2=-1)
+        return pivots.prod(-1) * _sign(order)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        ctx.save_for_backward(*inputs)
+        ctx.save_for_forward(*inputs)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Any:
+        (x,) = ctx.saved_tensors
+        return grad[..., None, None] * cofactor(x)
+
+    @staticmethod
+    def jvp(ctx: Any, tangent: Tensor) -> Any:
+        with _set_forward_mode(True):
+            (x,) = map(_primal, ctx.saved_tensors)
+            return (cofactor(x) * tangent).sum((-2, -1))
+
+
 class _Cofactor(Function):
     """The cofactors by the factors of the matrix, whose own derivatives are infinite without an inverse.
 
-    Pivots are kept from 0 by an error of rounding, so that what is returned is right for a matrix as close as that.
+    A pivot that is 0 is replaced by what is far below an error of rounding: what it has in the inverse, the determinant
+    takes back. Others stay, however small beside the largest: rows may be in different units.
     """
 
     generate_vmap_rule = True
@@ -1183,8 +1217,8 @@ class _Cofactor(Function):
         factors, order = torch.linalg.lu_factor_ex(x)[:2]
         pivots = factors.diagonal(dim1=-2, dim2=-1)
         largest = factors.abs().amax((-2, -1)).unsqueeze(-1)
-        least = torch.finfo(x.dtype).eps * torch.where(largest == 0, 1, largest)
-        kept = torch.where(pivots.abs() < least, torch.where(pivots < 0, -least, least), pivots)
+        least = torch.finfo(x.dtype).eps ** 2 * torch.where(largest == 0, 1, largest)
+        kept = torch.where(pivots.abs() < torch.finfo(x.dtype).tiny, least, pivots)
         close = factors + torch.diag_embed(kept - pivots)
         unit = torch.eye(x.shape[-1], dtype=x.dtype, device=x.device).expand(x.shape)
         size: Tensor = kept.prod(-1) * _sign(order)
@@ -1218,12 +1252,13 @@ class _CofactorSlope(Function):
     def forward(x: Tensor, direction: Tensor) -> Tensor:
         if x.numel() == 0:
             return torch.zeros_like(x)
+        x, (direction,), back = _in_one_unit(x, direction)
         left, right, size, inverse = _singular(x)
         turned = left.mT @ direction @ right.mT
         others = size * inverse.unsqueeze(-1) * inverse.unsqueeze(-2)
         others = others - torch.diag_embed(others.diagonal(dim1=-2, dim2=-1))  # products of all but two
         shares = (turned.diagonal(dim1=-2, dim2=-1).unsqueeze(-2) * others).sum(-1)
-        found: Tensor = left @ (torch.diag_embed(shares) - others * turned.mT) @ right
+        found: Tensor = back * (left @ (torch.diag_embed(shares) - others * turned.mT) @ right)
         return found
 
     @staticmethod
@@ -1255,6 +1290,7 @@ class _CofactorBend(Function):
     def forward(x: Tensor, direction: Tensor, other: Tensor) -> Tensor:
         if x.numel() == 0:
             return torch.zeros_like(x)
+        x, (direction, other), back = _in_one_unit(x, direction, other)
         left, right, size, inverse = _singular(x)
         a, b = (left.mT @ way @ right.mT for way in (direction, other))
         p, q = (way.diagonal(dim1=-2, dim2=-1) for way in (a, b))
@@ -1271,7 +1307,7 @@ class _CofactorBend(Function):
         apart = (
             torch.einsum("...ijk,...j->...ki", others, q) * a.mT + torch.einsum("...ijk,...j->...ki", others, p) * b.mT
         )
-        found: Tensor = left @ (torch.diag_embed(shares) + shared(a, b) + shared(b, a) - apart) @ right
+        found: Tensor = back * (left @ (torch.diag_embed(shares) + shared(a, b) + shared(b, a) - apart) @ right)
         return found
 
     @staticmethod
@@ -1296,6 +1332,24 @@ class _CofactorBend(Function):
                 if tangent is not None:
                     terms.append(_by_rule(_CofactorBend, own[0], other, tangent))
             return sum(terms[1:], terms[0])
+
+
+def _in_one_unit(x: Tensor, *ways: Tensor) -> tuple[Tensor, list[Tensor], Tensor]:
+    """Return a matrix whose rows and columns are in units of their own, powers of 2, as one of about 1 everywhere, with
+    directions in which it moves, and the factors of what a derivative of its determinant is to that of the first.
+
+    An error of rounding of the largest element may be more than the elements of another row.
+    """
+
+    def units(dim: int, beside: Tensor | float) -> Tensor:
+        largest = (x * beside).abs().amax(dim, keepdim=True)
+        return torch.where((largest > 0) & largest.isfinite(), largest, 1).log2().floor()
+
+    rows = units(-1, 1)
+    columns = units(-2, torch.exp2(-rows))
+    scale = torch.exp2(-rows - columns)
+    back = torch.exp2(rows.sum(-2, keepdim=True) + columns.sum(-1, keepdim=True) - rows - columns)
+    return x * scale, [way * scale for way in ways], back
 
 
 def _singular(x: Tensor) -> tuple[Tensor, ...]:
