@@ -259,6 +259,8 @@ def _is_open(node: Expr, declared: bool = True) -> bool:
             return True
         if part.op not in TENSOR_OPS:
             stack += part.args
+        elif (preserved := TENSOR_OPS[part.op].shape_of) is not None:
+            stack.append(part.args[preserved])
     return False
 
 

@@ -131,7 +131,13 @@ def test_an_empty_batch_gives_parameters_a_gradient_of_zero(formula: str) -> Non
 
 @pytest.mark.parametrize(
     "formula",
-    ["sum(x - mean(x), dim=0)", "sum(2 * logsumexp(x) + x, dim=0)", "sum(x - mean(x, dim=1, keepdim=True), dim=1)"],
+    [
+        "sum(x - mean(x), dim=0)",
+        "sum(2 * logsumexp(x) + x, dim=0)",
+        "sum(x - mean(x, dim=1, keepdim=True), dim=1)",
+        "softmax(flip(x - amax(x, dim=1, keepdim=True), dims=[1]), dim=1)",
+        "log_softmax(cumsum(x - norm(x, dim=1, keepdim=True), dim=1), dim=1)",
+    ],
 )
 def test_what_is_constant_stays_in_the_sum_of_a_tangent_that_does_not_tell_its_shape(formula: str) -> None:
     item = compiled_text(f'op: f\ntensors: {{x: {{shape: [N, D]}}}}\noutputs: {{y: "{formula}"}}\n')
