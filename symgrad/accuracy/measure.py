@@ -158,6 +158,15 @@ class Judge:
         """Compares expressions at some of the points."""
         return self.sample.check
 
+    def agrees(self, form: Expr, other: Expr, check: Check | None = None) -> bool:
+        """Whether a form equals another one at some points, or those of a `check`, and at ties: there the derivative of
+        a maximum is what no point beside it tells."""
+        return (check or self.check)(other, form) and self._at_ties(other, form)
+
+    @cached_property
+    def _at_ties(self) -> Check:
+        return Check(self.sample.ties(self.formula))
+
     def continues(self, form: Expr) -> bool:
         """Whether a form has values where the formula has none, which a single point such as 0 / 0 may have.
 

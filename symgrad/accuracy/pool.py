@@ -104,10 +104,8 @@ class Pool:
         A form of a value must be NaN wherever the formula is. One of a derivative need not: there the value is NaN.
         """
         if form not in self._equal:
-            check = self.judge.check
-            if any(step.rule in _BOUNDED for step in self.origin.get(form, ())):
-                check = self.judge.sample.thorough_check
-            is_equal = check(self.formula, form)
+            bounded = any(step.rule in _BOUNDED for step in self.origin.get(form, ()))
+            is_equal = self.judge.agrees(form, self.formula, self.judge.sample.thorough_check if bounded else None)
             self._equal[form] = is_equal and not (self.is_value and self.judge.continues(form))
         return self._equal[form]
 

@@ -12,7 +12,7 @@ from symgrad.accuracy.equality import Check
 from symgrad.accuracy.evaluate import FAR, FLOAT32, FLOAT64, Environment, Format
 from symgrad.accuracy.simulate import Simulation
 from symgrad.accuracy.truth import Table
-from symgrad.accuracy.vanishing import sums_vanish
+from symgrad.accuracy.vanishing import sums_vanish, ties
 from symgrad.ir.expr import Expr
 
 __all__ = ["Sample"]
@@ -90,6 +90,11 @@ class Sample:
         """Points of float32 at which nothing is extreme and a sum of the formula is 0."""
         points = self.points.get(FLOAT32, ())
         return sums_vanish(formula, points, list(compress(points, self.near(FLOAT32)))) if points else []
+
+    def ties(self, formula: Expr) -> list[Environment]:
+        """Points of float32 at which nothing is extreme and both sides of a comparison of the formula are equal."""
+        points = self.points.get(FLOAT32, ())
+        return ties(formula, points, list(compress(points, self.near(FLOAT32)))) if points else []
 
     @property
     def symbols(self) -> Collection[Expr]:

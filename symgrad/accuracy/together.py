@@ -134,7 +134,7 @@ def _measured(member: Member, offer: Candidate) -> Candidate:
     """The figures of a form, which counts as not finite where it is not equal to the formula."""
     judge, formula = member.judge, member.choice.formula
     narrow, double = judge.score(offer.form, FLOAT32, wide=offer.wide), judge.score(offer.form, FLOAT64)
-    is_equal = judge.check(formula, offer.form) or judge.check(member.choice.chosen.form, offer.form)
+    is_equal = any(judge.agrees(offer.form, other) for other in (formula, member.choice.chosen.form))
     if not is_equal or (member.is_value and judge.continues(offer.form)):
         narrow = replace(narrow, nonfinite=narrow.nonfinite + 1)
     return replace(offer, float32=narrow, float64=double)

@@ -10,10 +10,10 @@ from symgrad.accuracy.evaluate import FLOAT32, Environment
 from symgrad.accuracy.machine import machine_form
 from symgrad.accuracy.simulate import Simulation
 from symgrad.ir import expr as ex
-from symgrad.ir.expr import Expr
+from symgrad.ir.expr import COMPARISONS, Expr
 from symgrad.ir.traversal import topological
 
-__all__ = ["both_equal", "sums_vanish"]
+__all__ = ["both_equal", "sums_vanish", "ties"]
 
 _BESIDE_EQUAL = (-60.0, 60.0, 1e-25, 1e22)  # squares of exponentials, and squares, leave the range of float32
 _MOST_POINTS = 24
@@ -55,6 +55,22 @@ def sums_vanish(formula: Expr, points: Sequence[Environment], near: Sequence[Env
     ranges = {s: (min(column), max(column)) for s, column in _columns(points).items()}
     found = list(islice(_equal_pairs(formula, near, ranges), _MOST_SUMS))
     sums = [n for n in topological(formula) if n.op == "add" and n.symbols]
+    return [*found, *_zeros(sums, near, ranges)][: 2 * _MOST_POINTS]
+
+
+def ties(formula: Expr, points: Sequence[Environment], near: Sequence[Environment]) -> list[Environment]:
+    """Points at which both sides of a comparison in the formula are equal: p + w = k for p + w > k."""
+    ranges = {s: (min(column), max(column)) for s, column in _columns(points).items()}
+    pairs = (n.args for n in topological(formula) if n.op in COMPARISONS and n.symbols)
+    sides = dict.fromkeys(ex.add(left, -right) for left, right in pairs)
+    return _zeros([s for s in sides if s.op == "add"], near, ranges)[:_MOST_POINTS]
+
+
+def _zeros(
+    sums: Sequence[Expr], near: Sequence[Environment], ranges: Mapping[Expr, tuple[float, float]]
+) -> list[Environment]:
+    """Points at which one of some sums is 0 in every format, with short numbers for what else is in it."""
+    found: list[Environment] = []
     for total, term in [(n, t) for n in sums for t in n.args][:_MOST_SUMS] if near else ():
         number, own = ex.split_coefficient(term)
         rest = ex.add(total, -term)
@@ -66,7 +82,7 @@ def sums_vanish(formula: Expr, points: Sequence[Environment], near: Sequence[Env
         solved = [{**p, own: v} for p, v in zip(tried, values, strict=True) if ranges[own][0] <= v <= ranges[own][1]]
         left = Simulation(solved, FLOAT32)(machine_form(total))
         found += [p for p, zero in zip(solved, left, strict=True) if zero == 0][:_MOST_OF_ONE]
-    return found[: 2 * _MOST_POINTS]
+    return found
 
 
 def _equal_pairs(

@@ -11,8 +11,9 @@ from compiled import compiled_text
 from symgrad.accuracy.evaluate import FLOAT32
 from symgrad.accuracy.machine import machine_form
 from symgrad.accuracy.simulate import Simulation
-from symgrad.accuracy.vanishing import sums_vanish
+from symgrad.accuracy.vanishing import sums_vanish, ties
 from symgrad.ir.expr import make, symbol
+from symgrad.ir.truth import compare
 
 X, S, M = (symbol(n, "tensor") for n in "xsm")
 NEAR = [{X: 0.3, S: 1.7, M: 0.9}, {X: 5.1, S: 0.2, M: 3.3}, {X: 20.0, S: 30.0, M: 0.11}]
@@ -31,6 +32,22 @@ def test_no_variable_leaves_its_range() -> None:
     inside = [{X: 0.5, S: 0.25, M: 0.75}, {X: 0.9, S: 0.3, M: 0.8}]
     points = sums_vanish(X - 4 + M, inside, inside)
     assert all(0.5 <= p[X] <= 0.9 and 0.75 <= p[M] <= 0.8 for p in points)
+
+
+def test_both_sides_of_a_comparison_are_equal_at_ties() -> None:
+    sides = X + S, M
+    points = ties(make("where", compare("gt", *sides), X, M**2), [*NEAR, *EXTREME], NEAR)
+    assert len(points) >= 3 and all(p[X] + p[S] == p[M] for p in points)
+    assert ties(X + S - M, NEAR, NEAR) == []
+
+
+@pytest.mark.parametrize("formula", ["a * sin(x + s - max(x + s, k))", "a * exp(x - max(x, k - s))", "a * min(x*s, k)"])
+def test_each_side_of_an_extremum_has_half_of_the_gradient_where_both_are_equal(formula: str) -> None:
+    item = compiled_text(f"{{op: f, tensors: {{a: , x: , s: , k: }}, outputs: {{y: '{formula}'}}}}")
+    a, x, s = (torch.tensor(v, requires_grad=True) for v in (2.0, 3.0, 1.5))
+    k = (x * s if "x*s" in formula else x + s).detach().requires_grad_()
+    found, right = (torch.autograd.grad(f(a, x, s, k), (a, x, s, k)) for f in (item.function, item.composite))
+    torch.testing.assert_close(found, right)
 
 
 DENSITIES = {

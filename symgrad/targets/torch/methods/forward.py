@@ -151,7 +151,8 @@ class Forward(Common):
             local = {names[s] for s in shape_sources(formula) if s.op == "sym"}
             value = code("rt.broadcast({0}, {1})", value, [t for t in self.layout.tensors if t in local])
         else:
-            if is_whole_tensor(form.args[0] if form.op == "expand" and spread else form) and not is_whole_tensor(formula):
+            own = form.args[0] if form.op == "expand" and spread else form
+            if is_whole_tensor(own) and not is_whole_tensor(formula):
                 value = code("{0}.to({1})", value, printed(promoted(formula), names))  # the floats dropped out
             elif form.op in ("expand", "where") or (finish[-1:] == [_AS_IT_IS] and is_drawn(form)):
                 value = cast(value, formula, names)
