@@ -68,8 +68,9 @@ def load(spec: Source, *, target: str = "torch") -> ModuleType:
     """Generate the module of ``spec`` in memory and import it; takes and raises what generate() does.
 
     It is for ``target``: torch, jax or mlx. For torch the module is ``symgrad.loaded.<op>`` in
-    ``sys.modules``, so its classes can be pickled (another process has to load the spec before it
-    unpickles them). Tracebacks, debuggers and ``inspect.getsource`` show the generated source.
+    ``sys.modules``, where it also stands under its own name, which ends in a hash of its text: its
+    classes can be pickled (another process has to load the spec before it unpickles them).
+    Tracebacks, debuggers and ``inspect.getsource`` show the generated source.
     Loading what is loaded already gives the same module; after a change of the spec, a new one.
     """
     if told := lacking(target):
@@ -92,25 +93,28 @@ def load(spec: Source, *, target: str = "torch") -> ModuleType:
 
 
 def _load(name: str, text: str) -> ModuleType:
-    """Import a text as a module of that name; the module there is, if it has this text."""
-    filename = f"<{name} {sha256(text.encode()).hexdigest()[:12]}>"
+    """Import a text as a module of that name; the module there is, if it has this text.
+
+    To itself it is called after its text as well: one of another text may take its place, and compilers look for
+    modules by the names that they have.
+    """
+    digest = sha256(text.encode()).hexdigest()[:12]
+    filename, own = f"<{name} {digest}>", f"{name}_{digest}"
     before = sys.modules.get(name)
     if before is not None and getattr(before, "__file__", None) == filename:
         return before
     loader = _TextLoader(filename, text)
-    module_spec = ModuleSpec(name, loader, origin=filename)
+    module_spec = ModuleSpec(own, loader, origin=filename)
     module_spec.has_location = True  # inspect finds the source of a class through __file__
     module = module_from_spec(module_spec)
     _remember(filename, text)
-    sys.modules[name] = module
+    sys.modules[own] = module
     try:
         loader.exec_module(module)
     except BaseException:
-        if before is None:
-            del sys.modules[name]
-        else:
-            sys.modules[name] = before
+        del sys.modules[own]
         raise
+    sys.modules[name] = module
     setattr(sys.modules[_PACKAGE], name.rpartition(".")[2], module)
     return module
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
@@ -53,7 +55,10 @@ class Operation:
         """The generated module, imported from memory."""
         from symgrad.notebook import load
 
-        return load(self.spec)
+        if "torch._dynamo" not in sys.modules:
+            return load(self.spec)
+        with ThreadPoolExecutor(1) as apart:  # torch.compile may follow the first call, and follows but its own thread
+            return apart.submit(load, self.spec).result()
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:  # a hyperparameter may be called `self`
         """The generated function: tensors by position, hyperparameters by keyword."""
@@ -154,8 +159,6 @@ class Operation:
         return {"text/latex": self._repr_latex_(), "text/plain": repr(self)}
 
     def __reduce__(self) -> str | tuple[Any, ...]:
-        import sys
-
         home = sys.modules.get(self.__module__)
         if home is not None and getattr(home, self.__qualname__, None) is self:  # found by name, as functions are
             return str(self.__qualname__)

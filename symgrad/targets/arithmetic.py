@@ -54,6 +54,18 @@ class Arithmetic(ABC):
         """The source of an expression."""
         return source(self(node))
 
+    def operand(self, node: Expr) -> Code:
+        """An operand of an operation; what is made of sizes is a whole number, also where it divides them."""
+        if not is_number(node) or node in self.names:
+            return self(node)
+        if node.op in ("add", "sub", "mul", "div") and any(n.op == "div" for n in topological(node)):
+            sign = "//" if node.op == "div" else Arithmetic.infix[node.op]
+            return binary(sign, *map(self.operand, node.args))
+        factor, rest = ex.split_coefficient(node)
+        if factor.denominator == 1:
+            return self(node)
+        return binary("//", self(factor.numerator * rest), constant(factor.denominator))
+
     @abstractmethod
     def _tensor(self, node: Expr) -> Code:
         """What is no number for Python, or is read of something that is not."""

@@ -8,7 +8,7 @@ from fractions import Fraction
 from functools import partial, reduce
 
 from symgrad.analysis.integers import is_integer
-from symgrad.ir.expr import COMPARISONS, OO, Expr, split_coefficient
+from symgrad.ir.expr import COMPARISONS, OO, Expr
 from symgrad.lower.code import Code, Part, binary, code, constant, fill, keyword, tuple_of
 from symgrad.lower.growth import BOUNDS
 from symgrad.ops.tensors import TENSOR_OPS, Ref, is_number, shape_only
@@ -122,7 +122,7 @@ class Printer(Arithmetic):
         read = [a for k, a in enumerate(node.args) if k not in shape_only(node)]
         like = [a for k, a in enumerate(node.args) if k in shape_only(node)]
         own = self._spelling.operations[node.op]
-        operands = [self._operand(a) for a in read]
+        operands = [self.operand(a) for a in read]
         if node.op == "expand" and is_number(node.args[0]):
             own = self._spelling.operations["fill"]
             operands = [operands[0] if node.args[0].is_boolean else self._as_float(node.args[0])]
@@ -149,19 +149,12 @@ class Printer(Arithmetic):
 
         return fill(own, part)
 
-    def _operand(self, node: Expr) -> Code:
-        """An operand of an operation; a size is a whole number also where it is a part of another."""
-        factor, rest = split_coefficient(node)
-        if not is_number(node) or factor.denominator == 1:
-            return self(node)
-        return binary("//", self(factor.numerator * rest), constant(factor.denominator))
-
     def _attribute(self, value: object) -> Code:
         """An attribute; a hyperparameter by its local name."""
         if isinstance(value, Ref):
             return self(next(s for s in self.names if s.op == "sym" and s.name == value.name))
         if isinstance(value, Expr):
-            return self._operand(value)
+            return self.operand(value)
         return tuple_of(list(map(self._attribute, value))) if isinstance(value, tuple) else constant(value)
 
     def _count(self, node: Expr) -> Code:

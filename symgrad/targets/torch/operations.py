@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from symgrad.ir.expr import FALSE, TRUE, ZERO, Expr, split_coefficient
+from symgrad.ir.expr import FALSE, TRUE, ZERO, Expr
 from symgrad.lower.code import Code, Part, binary, code, constant, fill, joined, keyword, subscript, tuple_of
 from symgrad.ops.tensors import TENSOR_OPS, Ref, is_number
 from symgrad.ops.tensors.shapes import extent, shape_sources
@@ -54,18 +54,10 @@ def _part(printer: Printer, node: Expr, key: int | str) -> Part:
     return attribute(printer, node[key])
 
 
-def _item(printer: Printer, node: Expr) -> Code:
-    """An operand, or a size, which is a whole number also where it is a part of another."""
-    factor, rest = split_coefficient(node)
-    if not is_number(node) or factor.denominator == 1:
-        return printer(node)
-    return binary("//", printer(factor.numerator * rest), constant(factor.denominator))
-
-
 _PARTS: dict[str, Callable[[Printer, Expr], Part]] = {
     "attributes": lambda printer, node: _attributes(printer, node),
-    "operands": lambda printer, node: [_item(printer, a) for a in node.args],
-    "rest": lambda printer, node: [_item(printer, a) for a in node.args[1:]],
+    "operands": lambda printer, node: [printer.operand(a) for a in node.args],
+    "rest": lambda printer, node: [printer.operand(a) for a in node.args[1:]],
 }
 
 
@@ -85,7 +77,7 @@ def attribute(printer: Printer, value: object) -> Code:
         return printer.local(value.name)
     if isinstance(value, tuple):
         return tuple_of([attribute(printer, v) for v in value])
-    return _item(printer, value) if isinstance(value, Expr) else constant(value)
+    return printer.operand(value) if isinstance(value, Expr) else constant(value)
 
 
 # ------------------------------------------------------------------------------------------------ shapes

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
+from compiled import compiled_text
 from derivatives import Shape, check, rand
 
 from symgrad.ir.expr import symbol
@@ -224,3 +225,17 @@ def test_parts_that_fill_a_tensor_are_joined_and_not_added() -> None:
     x = symbol("x", "tensor", (2, 6))
     root = parse_expression("sum(x[:, :3]) + sum(x[:, 4:])", [x])
     assert "cat" not in repr(hoisted(vjp({root: cotangent("y", root)}, [x])[x]))
+
+
+@pytest.mark.parametrize("shape", ["k, D // k", "D // k, k", "k, D // k // 2 + D // (2 * k)"])
+def test_sizes_may_be_divided_by_hyperparameters(shape: str) -> None:
+    item = compiled_text(f"""
+        op: grouped
+        tensors: {{x: {{shape: [N, D]}}}}
+        hyperparameters: {{k: {{type: int, default: 2}}}}
+        outputs: {{y: "sin(reshape(x, (N, {shape})))"}}
+    """)
+    x = torch.rand(2, 12, requires_grad=True)
+    sizes = (3, 4) if shape.startswith("k") else (4, 3)
+    y, right = item.function(x, k=3), x.reshape(2, *sizes).sin()
+    torch.testing.assert_close((y, *torch.autograd.grad(y.sum(), x)), (right, *torch.autograd.grad(right.sum(), x)))

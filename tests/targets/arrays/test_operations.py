@@ -183,3 +183,20 @@ def test_the_logarithm_of_a_negative_determinant_is_nan() -> None:
     rt = runtime("jax")
     signed = np.array([[[2.0, 0.0], [0.0, 3.0]], [[0.0, 1.0], [1.0, 0.0]]], dtype="float32")
     np.testing.assert_allclose(rt.logdet(array("jax", signed)), torch.logdet(torch.from_numpy(signed)), rtol=1e-6)
+
+
+@BOTH
+def test_gradients_of_products_of_everything_and_sizes_that_are_divided(framework: str) -> None:
+    text = """
+        op: grouped
+        tensors: {x: {shape: [N, D]}}
+        hyperparameters: {k: {type: int, default: 2}}
+        outputs: {y: "prod(x) + sum(prod(unflatten(x, 1, (k, D // k)), dim=2))"}
+    """
+    pytest.importorskip({"jax": "jax", "mlx": "mlx.core"}[framework])
+    loss = symgrad.load(text, target=framework).grouped
+    gradient = importlib.import_module({"jax": "jax", "mlx": "mlx.core"}[framework]).grad(loss)
+    x = torch.tensor(X[:, :4] + 5.0, requires_grad=True)
+    y = x.prod() + x.unflatten(1, (2, 2)).prod(2).sum()
+    (right,) = torch.autograd.grad(y, x)
+    np.testing.assert_allclose(np.asarray(gradient(array(framework, X[:, :4] + 5.0))), right.numpy(), rtol=1e-5)

@@ -15,6 +15,7 @@ import torch
 from compiled import OWN_SPECS, SAMPLE, Compiled, compiled, compiled_text, results
 from torch.func import jacfwd, jacrev
 
+import symgrad
 from symgrad.targets.torch.public import literal
 
 ALL = SAMPLE
@@ -338,6 +339,21 @@ def test_a_symbolic_dimension_compiles(monkeypatch: pytest.MonkeyPatch) -> None:
         x = torch.rand(2, 3, requires_grad=True)
         own, right = (torch.autograd.grad(f(x, dim).sum(), x) for f in (traced, item.function))
         torch.testing.assert_close(own, right)
+
+
+def test_operations_of_one_name_compile_beside_each_other() -> None:
+    """As a notebook has them, whose cell is run again with another formula."""
+    x, compiled = torch.rand(2, 3), []
+    for formula in ("softmax(x, dim=1)", "cumsum(x, dim=1)", "sin(x)"):
+        again = symgrad.load(f"op: again\ntensors: {{x: }}\noutputs: {{y: '{formula}'}}\n").again
+        compiled.append((torch.compile(lambda x, f=again: f(x) + 1, backend="eager"), again))
+        for made, function in compiled:
+            torch.testing.assert_close(made(x), function(x) + 1)
+
+
+def test_an_operation_may_be_compiled_before_it_was_called() -> None:
+    operation, x = symgrad.op("sin(x) * 3"), torch.rand(2, 3)
+    torch.testing.assert_close(torch.compile(lambda x: operation(x) + 1, backend="eager")(x), 3 * x.sin() + 1)
 
 
 def test_functions_of_symbolic_numbers_compile(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -479,7 +479,7 @@ def put_along(value: Array, index: Array, shape: Sequence[int], axis: int) -> Ar
     return jnp.put_along_axis(zeros, index, value, axis=axis, inplace=False)
 
 
-def others(x: Array, axis: int | None) -> Array:
+def others(x: Array, axis: int | None = None) -> Array:
     """Return the product of all other elements along ``axis``, also right where one is 0."""
     if axis is None:
         return others(x.reshape(-1), 0).reshape(x.shape)
@@ -490,7 +490,7 @@ def others(x: Array, axis: int | None) -> Array:
     return jnp.moveaxis(before * jnp.flip(after, -1), -1, axis)
 
 
-def others_slope(x: Array, grad: Array, axis: int | None) -> Array:
+def others_slope(x: Array, grad: Array, axis: int | None = None) -> Array:
     """Multiply ``grad`` by the (symmetric) derivative of ``others``."""
     if axis is None:
         return others_slope(x.reshape(-1), grad.reshape(-1), 0).reshape(x.shape)

@@ -597,7 +597,7 @@ def _product(x: Array) -> Array:
     return x.squeeze(-1) if x.shape[-1] else mx.ones(x.shape[:-1], x.dtype)
 
 
-def others(x: Array, axis: int | None) -> Array:
+def others(x: Array, axis: int | None = None) -> Array:
     """Return the product of all other elements along ``axis``, also right where one is 0."""
     if axis is None:
         return others(x.reshape(-1), 0).reshape(x.shape)
@@ -608,7 +608,7 @@ def others(x: Array, axis: int | None) -> Array:
     return mx.moveaxis(_product(pairs), -1, axis)
 
 
-def others_slope(x: Array, grad: Array, axis: int | None) -> Array:
+def others_slope(x: Array, grad: Array, axis: int | None = None) -> Array:
     """Multiply ``grad`` by the (symmetric) derivative of ``others``."""
     if axis is None:
         return others_slope(x.reshape(-1), grad.reshape(-1), 0).reshape(x.shape)
