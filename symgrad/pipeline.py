@@ -11,8 +11,9 @@ from symgrad.errors import Mistake, SpecError
 from symgrad.explain.derivation import Derivation
 from symgrad.explain.derive import derivation
 from symgrad.explain.gain import certificate_line
+from symgrad.ir.order import in_order
 from symgrad.ir.traversal import forget_nodes
-from symgrad.parse import parse_formulas
+from symgrad.parse import Program, parse_formulas
 from symgrad.spec import Spec
 from symgrad.targets.cpp.language import CPP
 from symgrad.targets.fused.binding import fused
@@ -64,6 +65,11 @@ def compile_spec(spec: Spec, *, package: str = "", prove: bool = False, measured
     forget_nodes()
     spec = spec if spec.extern is None else spec.without_kernels()
     program = parse_formulas(spec)
+    with in_order(program.orders):
+        return _compiled(spec, program, package, measured, prove=prove)
+
+
+def _compiled(spec: Spec, program: Program, package: str, measured: Measured | None, *, prove: bool) -> Compiled:
     for_torch = "torch" in spec.options.targets
     with_passes = for_torch and spec.options.fused
     memory = Memory(measured=measured)

@@ -18,6 +18,7 @@ from fractions import Fraction
 from symgrad.analysis.sizes import UNKNOWN, elements
 from symgrad.ir import expr as ex
 from symgrad.ir.expr import HALF, MINUS_ONE, ONE, Expr, make
+from symgrad.ir.order import parts_of
 from symgrad.ir.traversal import PerNode, kept, topological
 
 # Functions whose values are bounded or decay: they enter products first.
@@ -88,10 +89,12 @@ def _same(node: Expr, lowered: Lowered) -> Expr:
 
 
 def _sum(node: Expr, lowered: Lowered) -> Expr:
-    """Left to right, first a part and the term that reads it; terms with a negative coefficient are subtracted."""
-    terms = list(node.args)
+    """Left to right, as the spec does, or first a part and the term that reads it; terms with a negative coefficient
+    are subtracted."""
+    terms = list(parts_of(node) or node.args)
     total = None
     if (found := _part_that_is_read(node)) is not None:
+        terms = list(node.args)
         part, sign, reader = found
         for term in part.args if part.op == "add" else (part,):
             terms.remove(ex.mul(sign, term))
@@ -100,6 +103,8 @@ def _sum(node: Expr, lowered: Lowered) -> Expr:
         total = lowered[part] if sign > 0 else make("sub", lowered[terms.pop(0)], lowered[part])
     for term in terms:
         factor, rest = ex.split_coefficient(term)
+        if term not in lowered:  # part of a sum as the spec writes it
+            lowered[term] = _sum(term, lowered) if term.op == "add" else term
         if total is None:
             total = lowered[term]
         elif total.is_static and term.is_static:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
+from itertools import islice
 
 from symgrad.accuracy.candidates import Candidate, Effort
 from symgrad.accuracy.cost import price
@@ -11,10 +12,12 @@ from symgrad.accuracy.evaluate import FLOAT32, FLOAT64
 from symgrad.accuracy.measure import ALLOWED, Judge
 from symgrad.accuracy.rewrite import Step
 from symgrad.accuracy.smoothness import Smoothness
+from symgrad.accuracy.vanishing import near_cancellation
 from symgrad.ir.expr import Expr
 from symgrad.ir.traversal import topological
 
 _MOST_SPOILED = 24  # forms that are not taken, one after the other
+_MOST_WRITTEN = 2  # sums of a formula that are kept as they are written
 _BOUNDED = {"clamped-growth", "rational-in-bounded-exp", "saturated"}  # no identities: compared far outside as well
 
 
@@ -123,13 +126,24 @@ class Pool:
             if not self.spoils(chosen.form):
                 if not self.is_noise(chosen.form):
                     return chosen
-                noisy = noisy or chosen
+                if noisy is None:
+                    noisy = chosen
+                    self._as_written(noisy.form)
             del self.measured[chosen.form]
             self.rejected.add(chosen.form)
         if noisy is None:
             return pick()
         self.measured[noisy.form] = noisy
         return noisy
+
+    def _as_written(self, noise: Expr) -> None:
+        """Measure what is the formula where a sum in it begins, as the spec writes it, with a difference that cancels,
+        and another form elsewhere."""
+        for form in islice(near_cancellation(self.formula, noise), _MOST_WRITTEN):
+            if form not in self.rejected:
+                self.measure(form)
+                step = Step("as-written", noise, form, "what cancels first leaves no error")
+                self.origin.setdefault(form, (*self.origin[noise], step))
 
     def is_worse(self, chosen: Candidate, other: Candidate) -> bool:
         """Whether a candidate takes float64 that another does not, fails more often, or errs where that is good."""

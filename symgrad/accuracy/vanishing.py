@@ -10,17 +10,19 @@ from symgrad.accuracy.evaluate import FLOAT32, Environment
 from symgrad.accuracy.machine import machine_form
 from symgrad.accuracy.simulate import Simulation
 from symgrad.ir import expr as ex
-from symgrad.ir.expr import COMPARISONS, Expr
+from symgrad.ir.expr import COMPARISONS, Expr, make
+from symgrad.ir.order import begun, parts_of
 from symgrad.ir.traversal import topological
+from symgrad.ir.truth import compare, where
 
-__all__ = ["both_equal", "sums_vanish", "ties"]
+__all__ = ["both_equal", "near_cancellation", "sums_vanish", "ties"]
 
 _BESIDE_EQUAL = (-60.0, 60.0, 1e-25, 1e22)  # squares of exponentials, and squares, leave the range of float32
 _MOST_POINTS = 24
 _SMALL = 1e30  # in whose units magnitudes are compared
 _STRIDE = 7919  # a prime: samples alternate in sign, and every second one would leave out half of the line
 _SHORT = (1.0, 2.0, 0.5, -1.0, 3.0)  # numbers of which products and sums are exact
-_LITTLE = FLOAT32.round(1.2345e-4)  # with all digits
+_LITTLE = (FLOAT32.round(1.2345e-4), FLOAT32.round(1.2345e-8), 0.0)  # with all digits, and none
 _MOST_SUMS = 12
 _SHOWN = 3  # points for each pair of tensors
 _MOST_OF_ONE = 6  # points at which one sum is 0
@@ -54,7 +56,8 @@ def sums_vanish(formula: Expr, points: Sequence[Environment], near: Sequence[Env
     """
     ranges = {s: (min(column), max(column)) for s, column in _columns(points).items()}
     found = list(islice(_equal_pairs(formula, near, ranges), _MOST_SUMS))
-    sums = [n for n in topological(formula) if n.op == "add" and n.symbols]
+    totals = [n for n in topological(formula) if n.op == "add"]
+    sums = [s for n in totals for s in (n, *begun(n)) if s.symbols]
     return [*found, *_zeros(sums, near, ranges)][: 2 * _MOST_POINTS]
 
 
@@ -64,6 +67,16 @@ def ties(formula: Expr, points: Sequence[Environment], near: Sequence[Environmen
     pairs = (n.args for n in topological(formula) if n.op in COMPARISONS and n.symbols)
     sides = dict.fromkeys(ex.add(left, -right) for left, right in pairs)
     return _zeros([s for s in sides if s.op == "add"], near, ranges)[:_MOST_POINTS]
+
+
+def near_cancellation(formula: Expr, other: Expr) -> Iterator[Expr]:
+    """The formula where a sum in it, as the spec writes it, begins with a difference of what is nearly equal, and so is
+    exact, and `other` elsewhere."""
+    for total in topological(formula):
+        first = next(begun(total), None)
+        if first is not None:
+            size = make("abs", parts_of(total)[0])
+            yield where(compare("le", 2 * make("abs", first), size), formula, other)
 
 
 def _zeros(
@@ -77,7 +90,7 @@ def _zeros(
         if own.op != "sym" or own not in ranges or own in rest.symbols:
             continue
         solution = machine_form(ex.mul(-1 / number, rest))
-        tried = list(_with_short_numbers(rest, near, ranges))
+        tried = list(_with_short_numbers(rest, near, {s: r for s, r in ranges.items() if s is not own}))
         values = Simulation(tried, FLOAT32)(solution)
         solved = [{**p, own: v} for p, v in zip(tried, values, strict=True) if ranges[own][0] <= v <= ranges[own][1]]
         left = Simulation(solved, FLOAT32)(machine_form(total))
@@ -108,9 +121,9 @@ def _with_short_numbers(
     """Points with short numbers for the variables of a part of a formula, in their ranges."""
     own = [s for s in sorted(part.symbols, key=lambda s: s.name) if s in ranges]
     within = [[v for v in _SHORT if ranges[s][0] <= v <= ranges[s][1]] for s in own]
-    others = [s for s in ranges if s not in own and ranges[s][0] <= _LITTLE <= ranges[s][1]]
+    others = [(s, v) for v in _LITTLE for s in ranges if s not in own and ranges[s][0] <= v <= ranges[s][1]]
     some = [near[k * _STRIDE % len(near)] for k in range(1, _MOST_OF_ONE + 1)]
-    chosen = [*({**some[0], s: _LITTLE} for s in others[:_MOST_OF_ONE]), *some]  # where 1 / x is large, and where not
+    chosen = [*({**some[0], s: v} for s, v in others[:_MOST_OF_ONE]), *some]  # where 1 / x is large, and where not
     settings = list(islice(product(*within), 2 * _MOST_OF_ONE)) if all(within) else []
     for k in range(max(len(chosen), len(settings)) if settings else 0):
         yield {**chosen[k % len(chosen)], **dict(zip(own, settings[k % len(settings)], strict=True))}

@@ -12,6 +12,7 @@ from symgrad.errors import SpecError
 from symgrad.ir import expr as ex
 from symgrad.ir.branches import absent, split
 from symgrad.ir.expr import Expr, make
+from symgrad.ir.order import in_order
 from symgrad.parse import Program
 from symgrad.parse.absence import whether_given
 from symgrad.parse.formula import formula
@@ -23,6 +24,11 @@ def compile_operation(program: Program, memory: Memory | None = None) -> Operati
 
     `memory` may be that of the same spec with other options for kernels: no form is measured or chosen again.
     """
+    with in_order(program.orders):
+        return _compiled(program, memory or Memory())
+
+
+def _compiled(program: Program, memory: Memory) -> Operation:
     spec = program.spec
     roots: dict[str, Expr] = {**program.outputs, **{f"grad of {t}": g for t, g in program.gradients.items()}}
     for tensor, value in program.optional.items():
@@ -33,7 +39,6 @@ def compile_operation(program: Program, memory: Memory | None = None) -> Operati
     texts = [h for h in spec.hyperparameters if h.type == "str"]
     choices = {program.symbols[h.name]: tuple(map(str, h.choices or ())) for h in texts}
     tree = split(roots, choices, {absent(tensor.name) for tensor in program.optional})
-    memory = memory or Memory()
     body = map_leaves(tree, partial(compile_variant, program, memory, True))
     if any(v.wide_values or v.wide_slopes or v.wide_alone for v in leaves(body)) and any(
         v.plan.extras for v in leaves(body)

@@ -10,6 +10,7 @@ from symgrad.errors import shown
 from symgrad.ir import expr as ex
 from symgrad.ir import truth
 from symgrad.ir.expr import MINUS_ONE, ONE, ZERO, Expr
+from symgrad.ir.order import note
 from symgrad.ops.tensors import TENSOR_OPS
 from symgrad.ops.tensors.row import is_number, is_size
 from symgrad.parse import operations
@@ -68,7 +69,10 @@ def _operands(builder: Builder, first: ast.expr, rest: Links) -> Sequence[Expr]:
 def _sum(builder: Builder, first: ast.expr, rest: Links) -> Expr:
     values = _operands(builder, first, rest)
     signs = [ONE, *(MINUS_ONE if isinstance(op, ast.Sub) else ONE for op, _ in rest)]
-    return floated(ex.add(*(sign * value for sign, value in zip(signs, values, strict=True))), first, rest)
+    terms = [sign * value for sign, value in zip(signs, values, strict=True)]
+    total = ex.add(*terms)
+    note(builder.orders, total, terms)
+    return floated(total, first, rest)
 
 
 def _product(builder: Builder, first: ast.expr, rest: Links) -> Expr:

@@ -74,7 +74,8 @@ class Builder:
     """Builds the expression of one formula, and notes everything that is wrong with it.
 
     ``sources`` are the values whose shapes have been broadcast so far: tensors and results of tensor operations,
-    also those that cancel out. ``calls`` are the names of functions with the place of the first call of each.
+    also those that cancel out. ``calls`` are the names of functions with the place of the first call of each,
+    ``orders`` what is added up in which order.
     """
 
     def __init__(self, syntax: Syntax, scope: Scope) -> None:
@@ -82,6 +83,7 @@ class Builder:
         self.scope = scope
         self.sources: set[Expr] = set()
         self.calls: dict[str, int] = {}
+        self.orders: dict[Expr, tuple[Expr, ...]] = {}
         self._faults: list[Fault] = []
         self._depth = 0
         self.casting = False  # inside of a cast to the dtype of a tensor

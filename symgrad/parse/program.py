@@ -13,6 +13,7 @@ from symgrad.errors import Mistake, SpecError
 from symgrad.ir import expr as ex
 from symgrad.ir.branches import ends, split
 from symgrad.ir.expr import Expr, make, symbol
+from symgrad.ir.order import Orders
 from symgrad.ir.traversal import topological
 from symgrad.ops.tensors import TENSOR_OPS
 from symgrad.ops.tensors.extent import Dim
@@ -50,6 +51,7 @@ class Program:
         gradients: overrides by tensor, in terms of the symbols and of `cotangents`.
         cotangents: for each output that is differentiated, the symbol `grad_<output>`.
         calls: the functions that are called, by the names that the spec has for them, and where each is called first.
+        orders: what is added up in which order.
     """
 
     spec: Spec
@@ -59,6 +61,7 @@ class Program:
     gradients: Mapping[str, Expr]
     cotangents: Mapping[str, Expr]
     calls: Mapping[str, tuple[Formula, int]]
+    orders: Orders = field(default_factory=dict)
 
     @property
     def given(self) -> list[Expr]:
@@ -176,6 +179,7 @@ class _Parser:
             _known(gradients),
             cotangents,
             self.calls,
+            self.divided.orders,
         )
         self._check_branches(program)
         self._check_absence(program)
@@ -327,6 +331,7 @@ class _Parser:
             builder = Builder(read(formula.text), scope)
             bound = builder.result()
             self.calls = {name: (formula, offset) for name, offset in builder.calls.items()} | self.calls
+            self.divided.orders |= builder.orders | self.divided.orders
             return bound
         except FormulaError as error:
             for fault in error.faults:

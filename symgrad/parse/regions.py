@@ -18,6 +18,7 @@ from symgrad.analysis.integers import is_integer
 from symgrad.differentiate.modes import region_leaves, vjp
 from symgrad.differentiate.symbols import cotangent
 from symgrad.ir.expr import Expr, make
+from symgrad.ir.order import renamed
 from symgrad.ir.traversal import rebuild, substitute, topological
 from symgrad.ops.functions import FUNCTIONS
 from symgrad.ops.tensors import TENSOR_OPS
@@ -70,6 +71,7 @@ class Divider:
         self._by_name = by_name
         self._known: set[Expr] = set()
         self.divides = False  # whether a region was too large
+        self.orders: dict[Expr, tuple[Expr, ...]] = {}  # of sums, also of those with boundaries in them
 
     def __call__(self, root: Expr, *, whole: bool = False) -> Expr:
         """The formula with boundaries where its pointwise regions have too many operations."""
@@ -94,6 +96,7 @@ class Divider:
         mapped: dict[Expr, Expr] = {}
         for node in order:
             value = node if node in self._known else rebuild(node, [mapped[a] for a in node.args])
+            renamed(self.orders, node, mapped, value)
             stands = value.args and value.op not in TENSOR_OPS and _may_stand_alone(value)
             several = node in inner and len(region_leaves(value)) > 1
             mapped[node] = make("boundary", value) if stands and (several or node in shared) else value

@@ -10,6 +10,7 @@ from typing import Any
 
 from symgrad.compiler.operation import Operation, Variant
 from symgrad.ir.expr import Expr, make
+from symgrad.ir.order import in_order
 from symgrad.ir.traversal import topological, transform
 from symgrad.lower.code import code, name
 from symgrad.lower.conditionals import branches
@@ -77,7 +78,8 @@ def load_composite(operation: Operation) -> Callable[..., Any]:
     from symgrad.targets.torch.runtime import _runtime, _special
 
     layout = Layout(operation)
-    body = "\n".join(f"    {line}" for line in lines(composite(layout)))
+    with in_order(operation.program.orders):
+        body = "\n".join(f"    {line}" for line in lines(composite(layout)))
     arguments = ", ".join(layout.arguments[a] for a in layout.argument_names)
     source = f"def composite({arguments}):\n{body}\n"
     scope: dict[str, Any] = {"torch": torch, "math": math, "F": functional, "rt": _runtime, "_special": _special}

@@ -1,0 +1,82 @@
+"""The order in which a spec writes its sums.
+
+Sums are flat and sorted, so that equal ones are one node. In floating point their order matters all the same: of
+1 - p + 1e-8 nothing is left at p = 1 where the numbers are added first. So the parser notes what it has read, and
+machine form adds up in that order. It holds for one spec at a time.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from itertools import accumulate
+from struct import pack, unpack
+from types import MappingProxyType
+from typing import TypeAlias
+
+from symgrad.ir import expr as ex
+from symgrad.ir.expr import Expr
+from symgrad.ir.traversal import forget_nodes
+
+__all__ = ["Orders", "begun", "in_order", "note", "parts_of", "renamed"]
+
+Orders: TypeAlias = Mapping[Expr, tuple[Expr, ...]]
+"""What is added up from left to right, by the sum: terms, and sums that stand in brackets or have a name."""
+
+_ORDERS: ContextVar[Orders] = ContextVar("orders", default=MappingProxyType({}))
+
+
+@contextmanager
+def in_order(orders: Orders) -> Iterator[None]:
+    """While it lasts, sums are added up as a spec writes them."""
+    if orders == _ORDERS.get():
+        yield
+        return
+    forget_nodes()
+    token = _ORDERS.set(orders)
+    try:
+        yield
+    finally:
+        _ORDERS.reset(token)
+        forget_nodes()
+
+
+def parts_of(total: Expr) -> tuple[Expr, ...]:
+    """What a sum is made of, in the order in which the spec adds it up; nothing where it has no such sum."""
+    return _ORDERS.get().get(total, ())
+
+
+def begun(total: Expr) -> Iterator[Expr]:
+    """The sums of the first parts of a sum, which are computed on the way to it."""
+    for number, found in enumerate(accumulate(parts_of(total), ex.add)):
+        if found.op == "add" and number + 1 < len(parts_of(total)):
+            yield found
+
+
+def note(orders: dict[Expr, tuple[Expr, ...]], total: Expr, terms: Sequence[Expr]) -> None:
+    """Note in which order terms are added up to a sum, if that matters, and if none of them has merged with another."""
+    found = [t for term in terms for t in (term.args if term.op == "add" else (term,))]
+    if total.op != "add" or len(found) < 3:
+        return
+    others = Counter(t for t in found if t.number is None)
+    if others == Counter(t for t in total.args if t.number is None) and not _merges(found):
+        orders.setdefault(total, tuple(terms))
+
+
+def _merges(terms: Sequence[Expr]) -> bool:
+    """Whether several of the terms are numbers whose sum is one of float32 too: added first they are one operation."""
+    numbers = [t.number for t in terms if t.number is not None]
+    total = float(sum(numbers))
+    return len(numbers) > 1 and unpack("f", pack("f", total))[0] == total
+
+
+def renamed(orders: dict[Expr, tuple[Expr, ...]], total: Expr, mapped: Mapping[Expr, Expr], new: Expr) -> None:
+    """Note the order of a sum for the one that it becomes where its terms are mapped."""
+
+    def image(part: Expr) -> Expr:
+        return ex.add(*map(image, part.args)) if part.op == "add" and part not in mapped else mapped.get(part, part)
+
+    if new is not total and total in orders:
+        note(orders, new, [image(part) for part in orders[total]])
