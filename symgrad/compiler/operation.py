@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
-from typing import Any, TypeAlias, TypeVar
+from functools import cached_property, wraps
+from typing import Any, Concatenate, ParamSpec, TypeAlias, TypeVar
 
 from symgrad.accuracy.candidates import Choice
 from symgrad.accuracy.rewrite import Step
@@ -15,6 +15,7 @@ from symgrad.compiler.override import Override
 from symgrad.compiler.second import Second
 from symgrad.ir.branches import Split, absent
 from symgrad.ir.expr import Expr, symbol
+from symgrad.ir.order import in_order
 from symgrad.ir.traversal import substitute
 from symgrad.parse import Program
 from symgrad.parse.formula import formula
@@ -108,6 +109,8 @@ class Variant:
 
 Body: TypeAlias = "Split[Variant] | Variant"
 End = TypeVar("End")
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 @dataclass(frozen=True)
@@ -211,3 +214,14 @@ def _described(facts: Facts, spec: Spec) -> tuple[str, ...]:
         else:
             texts[text] = text if holds else f"not {text if condition.op == 'sym' else f'({text})'}"
     return tuple(t for t in texts.values() if t)
+
+
+def as_written(write: Callable[Concatenate[Operation, P], R]) -> Callable[Concatenate[Operation, P], R]:
+    """What writes an operation, with its sums in the order of its spec."""
+
+    @wraps(write)
+    def written(operation: Operation, /, *args: P.args, **named: P.kwargs) -> R:
+        with in_order(operation.program.orders):
+            return write(operation, *args, **named)
+
+    return written

@@ -56,7 +56,7 @@ class Arithmetic(ABC):
 
     def operand(self, node: Expr) -> Code:
         """An operand of an operation; what is made of sizes is a whole number, also where it divides them."""
-        if not is_number(node) or node in self.names:
+        if not is_number(node):
             return self(node)
         if node.op in ("add", "sub", "mul", "div") and any(n.op == "div" for n in topological(node)):
             sign = "//" if node.op == "div" else Arithmetic.infix[node.op]

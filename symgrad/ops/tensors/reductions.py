@@ -149,7 +149,9 @@ def _share(exponent: Expr, level: Expr) -> Expr:
     if exponent.op == "where" and -OO in exponent.args[1:]:
         condition, *branches = exponent.args
         return where(condition, *(ZERO if b is -OO else _share(b, level) for b in branches))
-    return make("exp", (make("boundary", exponent) if exponent.op == "add" else exponent) - level)
+    apart = exponent.op in ("add", "mul", "pow")  # as a region of its own it has the form that was summed
+    whole = make("boundary", exponent) if apart else exponent
+    return make("exp", whole - level)
 
 
 _EXTREMUM: dict[str, Any] = {

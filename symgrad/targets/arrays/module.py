@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from symgrad.analysis.sizes import Sizes
-from symgrad.compiler.operation import Operation, Variant
+from symgrad.compiler.operation import Operation, Variant, as_written
 from symgrad.explain.derivation import PlanEntry
 from symgrad.ir.expr import Expr
 from symgrad.lower.code import words
@@ -66,6 +66,7 @@ class Framework:
     owner: Callable[[Layout], Mapping[str, Any] | None] = field(default=lambda layout: None)
 
 
+@as_written
 def render_module(operation: Operation, framework: Framework) -> str:
     """The module of an operation, formatted."""
     layout = Layout(operation, framework.spelling)

@@ -54,8 +54,14 @@ class CppPrinter(PassPrinter):
         """What reads alike on lanes and on doubles."""
         if node.op in ("neg", "not"):
             return code("-{0}" if node.op == "neg" else "not {0}", self(node.args[0]))
-        if node.op == "sub" and all(_is_product(a) for a in node.args):
+        if (
+            node.op == "sub"
+            and any(map(_is_product, node.args))
+            and all(_is_product(a) or _is_of_row(a) for a in node.args)
+        ):
             return code("difference({0}, {1})", *map(self, node.args))  # of equal products 0: neither is fused with it
+        if node.op == "add" and any(map(_is_product, node.args)) and any(map(_is_of_row, node.args)):
+            return code("rounded({0}) + rounded({1})", *map(self, node.args))
         return self._operators(node)
 
     def _power(self, node: Expr) -> Code:
@@ -115,6 +121,7 @@ class CppPrinter(PassPrinter):
 
 
 def _is_product(node: Expr) -> bool:
+    node = node.args[0] if node.op == "neg" else node
     return not node.is_static and (node.op == "mul" or (node.op == "pow" and node.args[1].number in (2, 3)))
 
 
@@ -132,3 +139,11 @@ def _literal(value: Fraction) -> Code:
     if simple or max(value.numerator, value.denominator) > _EXACT:
         return constant(float(value))
     return binary("/", constant(float(value.numerator)), constant(value.denominator))
+
+
+def _is_of_row(value: Expr) -> bool:
+    """Whether a value is the largest or smallest of a row, or is made of it: of a product it may leave nothing."""
+    return value.op in _EXTREMA or (value.op in ("add", "sub", "where", "neg") and any(map(_is_of_row, value.args)))
+
+
+_EXTREMA = ("row_max", "row_min")

@@ -40,16 +40,21 @@ def _row_norm(value: Expr, node: Expr) -> Expr:
 def _row_logsumexp(value: Expr, node: Expr) -> Expr:
     largest = make("row_max", value)
     shift = truth.where(truth.compare("lt", make("abs", largest), ex.OO), largest, ex.ZERO)  # inf - inf is no number
-    return make("log", make("row_sum", make("exp", value - shift))) + shift
+    return make("log", make("row_sum", make("exp", _whole(value) - shift))) + shift
 
 
 def _row_softmax(value: Expr) -> Expr:
-    weight = make("exp", value - make("row_max", value))
+    weight = make("exp", _whole(value) - make("row_max", value))
     return weight / make("row_sum", weight)
 
 
+def _whole(value: Expr) -> Expr:
+    """A value from which the largest of its row is taken: of the largest itself nothing must be left."""
+    return make("held", value) if value.op == "add" else value
+
+
 def _row_log_softmax(value: Expr) -> Expr:
-    below = make("held", value - make("row_max", value))  # exact near the largest; what is large goes first
+    below = make("held", _whole(value) - make("row_max", value))  # exact near the largest; what is large goes first
     return below - make("log", make("row_sum", make("exp", below)))
 
 

@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from symgrad.compiler.operation import Operation, Variant
+from symgrad.compiler.operation import Operation, Variant, as_written
 from symgrad.ir.expr import Expr, make
-from symgrad.ir.order import in_order
 from symgrad.ir.traversal import topological, transform
 from symgrad.lower.code import code, name
 from symgrad.lower.conditionals import branches
@@ -68,6 +67,7 @@ def with_large_clamps(form: Expr) -> Expr:
     return transform(form, visit) if any(node.op == "clamp" for node in topological(form)) else form
 
 
+@as_written
 def load_composite(operation: Operation) -> Callable[..., Any]:
     """The composite as a function of tensors and hyperparameters, positional as the spec lists them."""
     import math
@@ -78,8 +78,7 @@ def load_composite(operation: Operation) -> Callable[..., Any]:
     from symgrad.targets.torch.runtime import _runtime, _special
 
     layout = Layout(operation)
-    with in_order(operation.program.orders):
-        body = "\n".join(f"    {line}" for line in lines(composite(layout)))
+    body = "\n".join(f"    {line}" for line in lines(composite(layout)))
     arguments = ", ".join(layout.arguments[a] for a in layout.argument_names)
     source = f"def composite({arguments}):\n{body}\n"
     scope: dict[str, Any] = {"torch": torch, "math": math, "F": functional, "rt": _runtime, "_special": _special}

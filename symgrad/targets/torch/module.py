@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from symgrad.compiler.operation import Operation
+from symgrad.compiler.operation import Operation, as_written
 from symgrad.lower.code import words
 from symgrad.lower.program import reads
 from symgrad.lower.python import lines
@@ -31,6 +31,7 @@ class Module:
     reads: frozenset[str]
 
 
+@as_written
 def render_module(operation: Operation, fused: Fused | None = None, proven: str = "") -> Module:
     """The module of an operation."""
     layout = Layout(operation)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from symgrad.compiler.operation import Operation, Variant
+from symgrad.compiler.operation import Operation, Variant, as_written
 from symgrad.compiler.workbench import Workbench
 from symgrad.differentiate.modes import is_tensor_op
 from symgrad.differentiate.ties import released
@@ -45,6 +45,7 @@ _NOTES = {"jit = False": "  # torch.jit.load reads no such names"}
 _WIDE = 1e-5  # where the composite computes functions of whole numbers in float32
 
 
+@as_written
 def render_test(operation: Operation, kept: int = 0, package: str = "") -> str:
     """The test of an operation's module, formatted; it imports torch and symgrad.testing.
 

@@ -584,3 +584,31 @@ def test_nothing_is_left_of_equal_products(tmp_path):
         a, b = torch.randn(2, 1000, dtype=dtype)
         assert not module.cross(a, b, a.clone(), b.clone()).any() and not module.cross(a, b, -a, -b).any()
     assert module._kernels.libraries
+
+
+EXPONENTS = {
+    "-s*(x[:, None] - c)**2": (3e5, lambda x, c, s: -s * (x[:, None] - c) ** 2),
+    "-(x[:, None] - c)**2/(2*s**2)": (1e-3, lambda x, c, s: -((x[:, None] - c) ** 2) / (2 * s**2)),
+    "s - x[:, None]*c*s - square(c)": (3e5, lambda x, c, s: s - x[:, None] * c * s - c.square()),
+}
+
+
+@pytest.mark.parametrize("exponent", EXPONENTS)
+def test_shares_of_large_exponents_sum_to_one(tmp_path, exponent):
+    """Backward computes exponents as forward did: of 1e5 an error of rounding is as much as a factor of 1.01."""
+    shapes = "x: {shape: [B], grad: false}, c: {shape: [B, K]}, s: {shape: [], grad: false}"
+    module = written(f'op: shares\ntensors: {{{shapes}}}\noutputs: {{y: "logsumexp({exponent}, dim=-1)"}}\n', tmp_path)
+    size, formula = EXPONENTS[exponent]
+    torch.manual_seed(0)
+    x, c, s = torch.randn(5000), torch.randn(5000, 5), torch.tensor(size)
+    found = []
+    for on, dtype in ((True, torch.float32), (False, torch.float32), (None, torch.float32), (None, torch.float64)):
+        leaf = c.to(dtype).requires_grad_()
+        given = x.to(dtype), leaf, s.to(dtype)
+        with passes_of(module, bool(on)):
+            y = module.shares(*given) if on is not None else formula(*given).logsumexp(-1)
+            found.append(torch.autograd.grad(y.sum(), leaf)[0].double())
+    fused, eager, composite, right = found
+    least = 1e-4 * right.abs().max()
+    errors = [((own - right).abs() / (right.abs() + least)).max().item() for own in (fused, eager, composite)]
+    assert max(errors[:2]) < 2 * errors[2] + 1e-4, errors

@@ -1,0 +1,86 @@
+"""Sums are added up as a spec writes them."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from compiled import compiled_text
+
+from symgrad.accuracy.machine import machine
+from symgrad.ir.expr import Expr, add, make, num, symbol
+from symgrad.ir.order import begun, in_order, note, parts_of, renamed
+from symgrad.parse import parse_formulas
+from symgrad.spec import parse_spec
+
+N, K, B = (symbol(n, "tensor") for n in "nkb")
+TOTAL = N - K + B
+ORDER = {TOTAL: (N, -K, B)}
+
+
+def sub(left: Expr, right: Expr) -> Expr:
+    return make("sub", left, right)
+
+
+def test_a_sum_is_added_up_in_its_order_as_long_as_that_holds() -> None:
+    canonical = machine([TOTAL])
+    with in_order(ORDER):
+        assert machine([TOTAL]) == [make("add", sub(N, K), B)]
+        assert parts_of(TOTAL) == (N, -K, B) and list(begun(TOTAL)) == [N - K]
+    assert machine([TOTAL]) == canonical != [make("add", sub(N, K), B)]
+    assert parts_of(TOTAL) == () and list(begun(TOTAL)) == []
+
+
+def test_what_stands_in_brackets_is_added_up_first() -> None:
+    with in_order({TOTAL: (B, N - K)}):
+        assert machine([TOTAL]) == [make("add", B, sub(N, K))]
+
+
+@pytest.mark.parametrize(
+    ("formula", "parts"),
+    [
+        ("n - k + b", 3),
+        ("b + (n - k)", 2),
+        ("1 - n + 1e-8", 3),
+        ("1 - n + 2", 0),  # 3 - n is exact, and one operation
+        ("n - k", 0),
+        ("n + k - n", 0),  # which has merged
+    ],
+)
+def test_the_parser_notes_where_the_order_matters(formula: str, parts: int) -> None:
+    program = parse_formulas(parse_spec(f"op: f\ntensors: {{n: , k: , b: }}\noutputs: {{y: exp({formula})}}\n"))
+    assert [len(p) for p in program.orders.values()] == ([parts] if parts else [])
+
+
+def test_a_sum_whose_terms_are_mapped_keeps_its_order() -> None:
+    orders, apart = dict(ORDER), make("boundary", B)
+    renamed(orders, TOTAL, {N: N, K: K, -K: -K, B: apart}, N - K + apart)
+    assert orders[N - K + apart] == (N, -K, apart)
+    note(orders, N + N + K, [N, N, K])
+    assert len(orders) == 2 and add(N, num(1)) not in orders
+
+
+POINTS = {
+    "log(1 - p + 1e-8)": {"p": 1.0},
+    "1/(1 - p**2 + 1e-6)": {"p": 1.0},
+    "log(1 - p + q)": {"p": 1.0, "q": 1e-6},
+    "-q*log(p + 1e-8) - (1 - q)*log(1 - p + 1e-8)": {"p": 1.0, "q": 0.0},
+    "log(p - q + r)": {"p": 5.0, "q": 5.0, "r": 1e-8},
+    "sqrt(p - q + r**2)": {"p": 5.0, "q": 5.0, "r": 1e-4},
+    "(p - q) - r": {"p": -1000.25, "q": -1000.25, "r": 1.3e-5},
+}
+
+
+@pytest.mark.parametrize("formula", POINTS)
+def test_what_is_left_of_a_sum_where_its_first_terms_cancel_is_right(formula: str) -> None:
+    point = POINTS[formula]
+    item = compiled_text(f"op: f\ntensors: {{{', '.join(f'{n}: ' for n in point)}}}\noutputs: {{y: '{formula}'}}\n")
+    names = {"log": torch.log, "sqrt": torch.sqrt}
+    found = []
+    for dtype in (torch.float32, torch.float64):
+        tensors = {n: torch.tensor(v).to(dtype).requires_grad_() for n, v in point.items()}
+        y = item.function(*tensors.values()) if dtype == torch.float32 else eval(formula, names, tensors)
+        found.append([y, *torch.autograd.grad(y, tuple(tensors.values()))])
+    for own, right in zip(*found, strict=True):
+        assert math.isclose(own.item(), right.item(), rel_tol=3e-6)
