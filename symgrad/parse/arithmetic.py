@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, TypeAlias
 from symgrad.errors import shown
 from symgrad.ir import expr as ex
 from symgrad.ir import truth
-from symgrad.ir.expr import MINUS_ONE, ONE, ZERO, Expr
+from symgrad.ir.expr import MINUS_ONE, ONE, ZERO, Expr, make
 from symgrad.ir.order import note
+from symgrad.ir.traversal import substitute, topological
 from symgrad.ops.tensors import TENSOR_OPS
 from symgrad.ops.tensors.row import is_number, is_size
 from symgrad.parse import operations
@@ -69,10 +70,19 @@ def _operands(builder: Builder, first: ast.expr, rest: Links) -> Sequence[Expr]:
 def _sum(builder: Builder, first: ast.expr, rest: Links) -> Expr:
     values = _operands(builder, first, rest)
     signs = [ONE, *(MINUS_ONE if isinstance(op, ast.Sub) else ONE for op, _ in rest)]
-    terms = [sign * value for sign, value in zip(signs, values, strict=True)]
+    terms = _with_what_is_detached([sign * value for sign, value in zip(signs, values, strict=True)])
     total = ex.add(*terms)
     note(builder.orders, total, terms)
     return floated(total, first, rest)
+
+
+def _with_what_is_detached(terms: Sequence[Expr]) -> Sequence[Expr]:
+    """Terms of which a detached one is made of another, as y + detach(round(y) - y): it cancels where both are computed
+    once, as a region of its own."""
+    detached = [n for term in terms for n in term.factors if n.op == "detach"]
+    inside = frozenset(topological(*detached)) if detached else frozenset[Expr]()
+    shared = {t: make("boundary", t) for t in terms if t in inside and t.args and t.op not in TENSOR_OPS}
+    return [substitute(term, shared) for term in terms] if shared else terms
 
 
 def _product(builder: Builder, first: ast.expr, rest: Links) -> Expr:

@@ -48,7 +48,8 @@ def spellings(formula: Expr, points: Sequence[Environment]) -> Iterator[tuple[st
             found = bounded(partial(_respelled, formula, respell, largest, symbols, back), formula, _MOST_CALLS)
         except (NotConvertible, *SYMPY_FAULTS):
             continue
-        if found in seen or len(topological(found)) > _MOST_GROWN * len(topological(formula)):
+        grown = len(topological(found)) > _MOST_GROWN * len(topological(formula))
+        if found in seen or grown or _logs_of_powers(found) > _logs_of_powers(formula):
             continue
         seen.add(found)
         yield name, found
@@ -70,6 +71,13 @@ def _respelled(
         return node
     written = to_sympy(node, symbols)
     return opened(from_sympy(respell(written), {s: back[s] for s in written.free_symbols if s in back}))
+
+
+def _logs_of_powers(formula: Expr) -> int:
+    """How many logarithms are of powers with variables in the exponent: a power overflows, or rounds to 1, where its
+    logarithm would not."""
+    logs = [n.args[0] for n in topological(formula) if n.op == "log"]
+    return sum(any(f.op == "pow" and f.args[1].symbols for f in inside.factors) for inside in logs)
 
 
 def _with_sign(symbol: Expr, points: Sequence[Environment]) -> Any:

@@ -14,7 +14,8 @@ from symgrad.accuracy.choose import RESPELLED
 from symgrad.accuracy.evaluate import Environment
 from symgrad.compiler.compile import compile_operation
 from symgrad.compiler.operation import Variant
-from symgrad.ir.expr import Expr, symbol
+from symgrad.ir.expr import Expr, make, symbol
+from symgrad.ir.traversal import topological
 from symgrad.parse import parse_formulas
 from symgrad.spec import parse_spec
 from symgrad.symbolic import spellings as module
@@ -145,6 +146,15 @@ def test_well_written_formulas_never_import_sympy() -> None:
         "assert 'sympy' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_no_logarithm_of_a_power_is_written_for_a_product_with_a_logarithm() -> None:
+    """r**(-a) rounds to 1 as a base of itself, and r**a overflows."""
+    r, a = symbol("r", "tensor"), symbol("a", "tensor")
+    points = [{r: 2.5, a: 1.5}]
+    for formula in (r ** (-a) * make("log", r), a * make("log", r) + make("log", a)):
+        logs = [n.args[0] for _, found in spellings(formula, points) for n in topological(found) if n.op == "log"]
+        assert not any(f.op == "pow" and f.args[1].symbols for inside in logs for f in inside.factors)
 
 
 def test_polynomials_of_thousands_of_terms_are_not_factored(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -339,6 +339,18 @@ def test_results_that_autograd_records_may_be_changed_in_place(formula: str) -> 
 
 
 @pytest.mark.parametrize(
+    "soft", ["sigmoid((x + log(u) - log1p(-u))/0.7)", "tanh(x)", "exp(-x**2)", "x/u", "where(x > 0, x*u, u)"]
+)
+def test_what_is_passed_straight_through_is_exactly_what_is_detached(soft: str) -> None:
+    text = f'op: f\ntensors: {{x: , u: }}\noutputs: {{y: "{soft} + detach(round({soft}) - {soft})"}}\n'
+    item = compiled_text(text)
+    x, u = (2 * torch.randn(2000)).requires_grad_(), 0.05 + 0.9 * torch.rand(2000)
+    found, right = (f(x, u) for f in (item.function, item.composite))
+    assert torch.equal(found, found.round())
+    torch.testing.assert_close(*(torch.autograd.grad(y.sum(), x) for y in (found, right)))
+
+
+@pytest.mark.parametrize(
     "formula", ["max(z, x) - (y - x)", "relu(amin(y))", "einsum('ij->j', amax(x, dim=0, keepdim=True)) + y"]
 )
 def test_a_number_takes_the_dtype_of_what_is_there_where_masks_alone_are_saved(formula: str) -> None:
