@@ -136,7 +136,8 @@ class Workbench(Judges):
                 return ZERO
             simple = simple if simple.tensors else flat
             other = self._within(substitute(self._of_values.get(partial, partial), {own: s for s, own in back.items()}))
-            reads_more = not other.symbols <= simple.symbols  # what cancels there only by value
+            # What cancels there only by value, or reads an operation that the partial does not.
+            reads_more = not other.symbols <= simple.symbols or any(map(is_tensor_op, topological(other)))
             self.slopes[flat] = self._choose(simple, None if reads_more else other, is_value=False)
         return substitute(self.slopes[flat].chosen.form, back)
 

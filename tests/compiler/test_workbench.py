@@ -93,6 +93,19 @@ def test_a_partial_of_the_form_of_the_value_that_reads_more_than_the_partial_is_
     torch.testing.assert_close(a.grad, ((a + 1) ** 2 - 1).rsqrt())
 
 
+def test_a_partial_of_the_form_of_the_value_that_reads_another_operation_is_not_measured() -> None:
+    text = """
+        op: joined
+        tensors: {u: {shape: [N]}, w: {shape: [N]}}
+        let: {f: 1/(1 + u**2) - norm(u)}
+        outputs: {y: "sum((f[:, None] - f)*w, dim=1)"}
+    """
+    u, w = torch.rand(2, 4, dtype=torch.float64)
+    f = lambda u: 1 / (1 + u**2) - u.norm()  # noqa: E731
+    right = torch.func.grad(lambda u: ((f(u)[:, None] - f(u)) * w).sum().sin())(u)
+    torch.testing.assert_close(torch.func.grad(lambda u: symgrad.load(text).joined(u, w).sum().sin())(u), right)
+
+
 def test_a_derivative_of_a_form_with_cases_is_not_taken_where_one_without_is_as_good() -> None:
     assert "where" not in {n.op for n in topological(slopes(SOFT_POWER)["a"].chosen.form)}
 
