@@ -150,9 +150,20 @@ def vjp(outputs: Mapping[Expr, Expr], wrt: Iterable[Expr], settle: Settle = as_d
     order = [n for n in topological(*outputs) if is_tensor_op(n)]
     relevant = _depends_on(outputs, frozenset(wanted))
     pending: dict[Expr, dict[frozenset[Expr], list[Expr]]] = {}
+    arrived: dict[Expr, list[Expr]] = {}  # cotangents of the roots of regions, until all have come
+    roots: dict[Expr, list[Expr]] = {}  # of the regions that read a value
 
-    def send(root: Expr, cotangent: Expr) -> None:
+    def arrive(root: Expr, cotangent: Expr) -> None:
+        if root not in arrived:
+            for leaf in region_leaves(root):
+                roots.setdefault(leaf, []).append(root)
+        arrived.setdefault(root, []).append(cotangent)
+
+    def send(root: Expr) -> None:
         leaves = [leaf for leaf in region_leaves(root) if leaf in relevant]
+        cotangent = _total(arrived.pop(root, []))
+        if cotangent is ZERO:
+            return
         sources = shape_sources(root)
         for leaf, partial in partials(root, leaves).items():
             slope = ZERO if partial is ZERO else settle(partial)
@@ -161,20 +172,22 @@ def vjp(outputs: Mapping[Expr, Expr], wrt: Iterable[Expr], settle: Settle = as_d
                 pending.setdefault(leaf, {}).setdefault(sources, []).append(term)
 
     def collect(value: Expr) -> Expr | None:
+        for root in roots.pop(value, ()):
+            send(root)
         groups = pending.pop(value, None)
         if not groups:
             return None
         return ex.add(*(sum_to(_total(terms), value, sources) for sources, terms in groups.items()))
 
     for output, cotangent in outputs.items():
-        send(output, cotangent)
+        arrive(output, cotangent)
     for node in reversed(order):
         if node in relevant and (total := collect(node)) is not None:
             rule = TENSOR_OPS[node.op].vjp
             assert rule is not None, node.op
             for operand, pulled in zip(node.args, rule(node, total), strict=True):
                 if pulled is not None and operand in relevant:
-                    send(operand, pulled)
+                    arrive(operand, pulled)
     return {value: total for value in wanted if (total := collect(value)) is not None}
 
 

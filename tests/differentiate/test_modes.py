@@ -228,6 +228,16 @@ def test_a_slope_that_turns_out_to_be_zero_contributes_nothing() -> None:
     assert vjp({root: G}, [X, Y], lambda slope: ZERO if slope is Y else slope).keys() == {Y}
 
 
+def test_cotangents_of_a_value_are_added_up_before_they_go_on() -> None:
+    """Two slices of one value: its slope multiplies the sum of what they give, once."""
+    x = symbol("x", "tensor", ("N",))
+    inner = make("exp", x)
+    parts = [make("slice", inner, dim=-1, start=a, stop=b, step=1) for a, b in ((1, None), (0, -1))]
+    root = parts[0] - parts[1]
+    (gradient,) = vjp({root: symbol("g", "cotangent", ("M",))}, [x]).values()
+    assert gradient.op == "mul" and sorted(f.op for f in gradient.args) == ["add", "exp"]
+
+
 def test_regions_end_at_tensor_operations() -> None:
     total = make("sum", X * Y, dim=None, keepdim=False)
     root = make("exp", total) * Z + total
