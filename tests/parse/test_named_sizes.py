@@ -170,6 +170,19 @@ def test_groups_that_do_not_fit_the_channels_are_refused() -> None:
         parse_formulas(parse_spec(text, "a.yaml"))
 
 
+def test_halves_that_are_interleaved_are_equal_parts() -> None:
+    """Two of them make the whole again, whose size is known: nothing is expanded or summed to a shape."""
+    item = compiled_text(
+        "{op: f, tensors: {x: {shape: [B, T, D]}, c: {shape: [T, D], grad: false}},"
+        " let: {r: 'flatten(stack([-x[..., :D // 2], x[..., D // 2:]], dim=-1), -2)'}, outputs: {y: 'x + r*c'}}"
+    )
+    assert "sum_to_size" not in item.text and "expand" not in item.text and "floor" not in item.text
+    x, c = torch.randn(2, 3, 4, dtype=torch.float64, requires_grad=True), torch.randn(3, 4, dtype=torch.float64)
+    right = x + torch.stack([-x[..., :2], x[..., 2:]], dim=-1).flatten(-2) * c
+    found, expected = (torch.autograd.grad(y.sin().sum(), x) for y in (item.function(x, c), right))
+    torch.testing.assert_close(found, expected)
+
+
 def test_parts_of_a_share_of_a_dimension_that_meet_are_equal_parts() -> None:
     item = compiled_text(
         "{op: f, tensors: {x: {shape: [B, L, D]}},"

@@ -50,8 +50,10 @@ def _size(terms: dict[Dim, Fraction], constant: Fraction) -> Dim:
 
 def is_rounded(dim: Dim) -> bool:
     """Whether a size is made of quotients that are rounded down."""
-    found = (part for part in terms(dim)[0] if isinstance(part, tuple) and part[0] == "size")
-    return any(node.op == "floor" for part in found for node in topological(part[1]))
+    parts = [part for part in terms(dim)[0] if isinstance(part, tuple)]
+    if any(is_rounded(size) for part in parts if part[0] == "product" for size in part[1]):
+        return True
+    return any(node.op == "floor" for part in parts if part[0] == "size" for node in topological(part[1]))
 
 
 def total(dims: Iterable[Dim]) -> Dim:
@@ -110,6 +112,8 @@ def product(dims: Iterable[Dim]) -> Dim:
     rest: list[Dim] = sorted((d for d in parts if not isinstance(d, int)), key=repr)
     if not rest or constant == 0:
         return constant
+    if len(rest) == 1 and not isinstance(whole := _times(rest[0], Fraction(constant)), tuple):
+        return whole  # of a half of D twice
     if constant != 1:
         rest.append(constant)
     return rest[0] if len(rest) == 1 else ("product", tuple(rest))
