@@ -11,19 +11,25 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from fractions import Fraction
 from itertools import accumulate
+from math import frexp, ldexp
 from struct import pack, unpack
 from types import MappingProxyType
 from typing import TypeAlias
 
 from symgrad.ir import expr as ex
 from symgrad.ir.expr import Expr
-from symgrad.ir.traversal import forget_nodes
+from symgrad.ir.traversal import forget_nodes, kept
 
 __all__ = ["Orders", "begun", "in_order", "note", "parts_of", "renamed"]
 
 Orders: TypeAlias = Mapping[Expr, tuple[Expr, ...]]
 """What is added up from left to right, by the sum: terms, and sums that stand in brackets or have a name."""
+
+_SHORT = 2**6  # digits of a number to which another one was added
+_LEAST, _LITTLE = Fraction(1, 2**50), Fraction(1, 2**13)  # what that is to it
+_LARGEST = 2.0**127
 
 _ORDERS: ContextVar[Orders] = ContextVar("orders", default=MappingProxyType({}))
 
@@ -44,8 +50,22 @@ def in_order(orders: Orders) -> Iterator[None]:
 
 
 def parts_of(total: Expr) -> tuple[Expr, ...]:
-    """What a sum is made of, in the order in which the spec adds it up; nothing where it has no such sum."""
-    return _ORDERS.get().get(total, ())
+    """What a sum is made of, in the order in which the spec adds it up; nothing where it has no such sum.
+
+    A number of which a short one and a small rest are left, as of 1 + 1e-8, was two numbers for SymPy.
+    """
+    return _ORDERS.get().get(total) or _apart(total)
+
+
+@kept
+def _apart(total: Expr) -> tuple[Expr, ...]:
+    numbers = [(t, t.number) for t in total.args if t.number is not None] if total.op == "add" else []
+    for term, number in numbers:
+        digits, exponent = frexp(float(number))
+        short = Fraction(ldexp(round(digits * _SHORT), exponent)) / _SHORT
+        if not _is_exact(float(number)) and _LEAST < abs(number / short - 1) < _LITTLE:
+            return ex.num(short), *(t for t in total.args if t is not term), ex.num(number - short)
+    return ()
 
 
 def begun(total: Expr) -> Iterator[Expr]:
@@ -68,8 +88,12 @@ def note(orders: dict[Expr, tuple[Expr, ...]], total: Expr, terms: Sequence[Expr
 def _merges(terms: Sequence[Expr]) -> bool:
     """Whether several of the terms are numbers whose sum is one of float32 too: added first they are one operation."""
     numbers = [t.number for t in terms if t.number is not None]
-    total = float(sum(numbers))
-    return len(numbers) > 1 and unpack("f", pack("f", total))[0] == total
+    return len(numbers) > 1 and _is_exact(float(sum(numbers)))
+
+
+def _is_exact(number: float) -> bool:
+    """Whether a number is one of float32."""
+    return abs(number) < _LARGEST and bool(unpack("f", pack("f", number))[0] == number)
 
 
 def renamed(orders: dict[Expr, tuple[Expr, ...]], total: Expr, mapped: Mapping[Expr, Expr], new: Expr) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 import pytest
 import torch
@@ -59,6 +60,17 @@ def test_a_sum_whose_terms_are_mapped_keeps_its_order() -> None:
     assert orders[N - K + apart] == (N, -K, apart)
     note(orders, N + N + K, [N, N, K])
     assert len(orders) == 2 and add(N, num(1)) not in orders
+
+
+@pytest.mark.parametrize(
+    ("number", "parts"),
+    [("1.00000001", ("1", "1e-8")), ("-2.0001", ("-2", "-1e-4")), ("0.1", ()), ("3.14159265", ()), ("1.5", ())],
+)
+def test_a_number_that_was_two_is_added_in_two(number: str, parts: tuple[str, ...]) -> None:
+    """SymPy adds numbers up before it hands an expression over."""
+    found = parts_of(N + num(Fraction(number)))
+    assert [p.number for p in found if p is not N] == [Fraction(p) for p in parts]
+    assert not found or found[1] is N
 
 
 POINTS = {
