@@ -85,11 +85,12 @@ def _zeros(
     """Points at which one of some sums is 0 in every format, with short numbers for what else is in it."""
     found: list[Environment] = []
     for total, term in [(n, t) for n in sums for t in n.args][:_MOST_SUMS] if near else ():
-        number, own = ex.split_coefficient(term)
+        number, factor = ex.split_coefficient(term)
+        own, exponent = ex.split_power(factor)
         rest = ex.add(total, -term)
-        if own.op != "sym" or own not in ranges or own in rest.symbols:
+        if own.op != "sym" or own not in ranges or own in rest.symbols or exponent.number is None:
             continue
-        solution = machine_form(ex.mul(-1 / number, rest))
+        solution = machine_form(ex.power(ex.mul(-1 / number, rest), 1 / exponent.number))
         tried = list(_with_short_numbers(rest, near, {s: r for s, r in ranges.items() if s is not own}))
         values = Simulation(tried, FLOAT32)(solution)
         solved = [{**p, own: v} for p, v in zip(tried, values, strict=True) if ranges[own][0] <= v <= ranges[own][1]]

@@ -149,7 +149,8 @@ def _share(exponent: Expr, level: Expr) -> Expr:
     if exponent.op == "where" and -OO in exponent.args[1:]:
         condition, *branches = exponent.args
         return where(condition, *(ZERO if b is -OO else _share(b, level) for b in branches))
-    apart = exponent.op in ("add", "mul", "pow")  # as a region of its own it has the form that was summed
+    several = len([f for f in exponent.factors if not f.is_static]) > 1
+    apart = several or exponent.op in ("add", "pow")  # as a region of its own it has the form that was summed
     whole = make("boundary", exponent) if apart else exponent
     return make("exp", whole - level)
 
