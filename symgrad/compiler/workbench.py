@@ -27,6 +27,7 @@ from symgrad.differentiate.modes import is_tensor_op, partials, region_leaves, v
 from symgrad.differentiate.symbols import cotangent
 from symgrad.differentiate.ties import held, released
 from symgrad.ir.expr import ZERO, Expr, make
+from symgrad.ir.order import parts_of
 from symgrad.ir.traversal import rebuild, substitute, topological
 from symgrad.ops.tensors import interval, is_number, shape_only
 from symgrad.ops.tensors.shapes import covers, shape_sources
@@ -207,7 +208,8 @@ class Workbench(Judges):
             return choose(region, judge, self._within, effort=effort, other=other, **how)
         domains = [(s.digest.hex(), self._domains.get(s)) for s in sorted(region.symbols, key=lambda s: s.name)]
         spellings = [form.digest.hex() for form in (region, other) if form is not None]
-        content = repr((spellings, judge.sample.content, domains, judge.precision, sorted(how.items())))
+        orders = [[part.digest.hex() for part in (n, *parts_of(n))] for n in topological(region) if parts_of(n)]
+        content = repr((spellings, orders, judge.sample.content, domains, judge.precision, sorted(how.items())))
         before = effort.left
         known = measured.read(content, before)
         if known is not None:

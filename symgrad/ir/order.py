@@ -29,7 +29,7 @@ Orders: TypeAlias = Mapping[Expr, tuple[Expr, ...]]
 
 _SHORT = 2**6  # digits of a number to which another one was added
 _LEAST, _LITTLE = Fraction(1, 2**50), Fraction(1, 2**13)  # what that is to it
-_LARGEST = 2.0**127
+_LARGEST = 2**127
 
 _ORDERS: ContextVar[Orders] = ContextVar("orders", default=MappingProxyType({}))
 
@@ -61,9 +61,11 @@ def parts_of(total: Expr) -> tuple[Expr, ...]:
 def _apart(total: Expr) -> tuple[Expr, ...]:
     numbers = [(t, t.number) for t in total.args if t.number is not None] if total.op == "add" else []
     for term, number in numbers:
+        if abs(number) >= _LARGEST or _is_exact(number):
+            continue
         digits, exponent = frexp(float(number))
         short = Fraction(ldexp(round(digits * _SHORT), exponent)) / _SHORT
-        if not _is_exact(float(number)) and _LEAST < abs(number / short - 1) < _LITTLE:
+        if short and _LEAST < abs(number / short - 1) < _LITTLE:
             return ex.num(short), *(t for t in total.args if t is not term), ex.num(number - short)
     return ()
 
@@ -88,12 +90,12 @@ def note(orders: dict[Expr, tuple[Expr, ...]], total: Expr, terms: Sequence[Expr
 def _merges(terms: Sequence[Expr]) -> bool:
     """Whether several of the terms are numbers whose sum is one of float32 too: added first they are one operation."""
     numbers = [t.number for t in terms if t.number is not None]
-    return len(numbers) > 1 and _is_exact(float(sum(numbers)))
+    return len(numbers) > 1 and _is_exact(sum(numbers, Fraction(0)))
 
 
-def _is_exact(number: float) -> bool:
+def _is_exact(number: Fraction) -> bool:
     """Whether a number is one of float32."""
-    return abs(number) < _LARGEST and bool(unpack("f", pack("f", number))[0] == number)
+    return abs(number) < _LARGEST and bool(unpack("f", pack("f", float(number)))[0] == number)
 
 
 def renamed(orders: dict[Expr, tuple[Expr, ...]], total: Expr, mapped: Mapping[Expr, Expr], new: Expr) -> None:

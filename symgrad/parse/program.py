@@ -331,7 +331,7 @@ class _Parser:
             builder = Builder(read(formula.text), scope)
             bound = builder.result()
             self.calls = {name: (formula, offset) for name, offset in builder.calls.items()} | self.calls
-            self.divided.orders |= builder.orders | self.divided.orders
+            self.divided.orders = builder.orders | self.divided.orders
             return bound
         except FormulaError as error:
             for fault in error.faults:
