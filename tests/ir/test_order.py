@@ -12,6 +12,7 @@ from compiled import compiled_text
 from symgrad.accuracy.machine import machine
 from symgrad.ir.expr import Expr, add, make, num, symbol
 from symgrad.ir.order import begun, in_order, note, parts_of, renamed
+from symgrad.ir.traversal import topological
 from symgrad.parse import parse_formulas
 from symgrad.spec import parse_spec
 
@@ -62,9 +63,25 @@ def test_a_sum_whose_terms_are_mapped_keeps_its_order() -> None:
     assert len(orders) == 2 and add(N, num(1)) not in orders
 
 
+def test_boundaries_in_a_sum_leave_its_order() -> None:
+    """Where a loop is unrolled they stand around what functions are of, and a sum with them is another node."""
+    rounds = "rounds: {repeat: 3, let: {a: tanh(sin(a*k) - cos(a*b) + b)}}"
+    text = f"op: f\ntensors: {{n: , k: , b: }}\nlet:\n  a: n\n  {rounds}\noutputs: {{y: a - k + b}}\n"
+    program = parse_formulas(parse_spec(text))
+    sums = [n for n in topological(*program.outputs.values()) if n.op == "add"]
+    assert len(sums) == 4 and all(n in program.orders for n in sums)
+
+
 @pytest.mark.parametrize(
     ("number", "parts"),
-    [("1.00000001", ("1", "1e-8")), ("-2.0001", ("-2", "-1e-4")), ("0.1", ()), ("3.14159265", ()), ("1.5", ())],
+    [
+        ("1.00000001", ("1", "1e-8")),
+        ("-2.0001", ("-2", "-1e-4")),
+        ("0.1", ()),
+        ("3.14159265", ()),
+        ("1.5", ()),
+        ("-0.24999999999999997", ()),
+    ],
 )
 def test_a_number_that_was_two_is_added_in_two(number: str, parts: tuple[str, ...]) -> None:
     """SymPy adds numbers up before it hands an expression over."""
