@@ -60,8 +60,6 @@ class CppPrinter(PassPrinter):
             and all(_is_product(a) or _is_of_row(a) for a in node.args)
         ):
             return code("difference({0}, {1})", *map(self, node.args))  # of equal products 0: neither is fused with it
-        if node.op == "add" and any(map(_is_product, node.args)) and any(map(_is_of_row, node.args)):
-            return code("rounded({0}) + rounded({1})", *map(self, node.args))
         return self._operators(node)
 
     def _power(self, node: Expr) -> Code:
