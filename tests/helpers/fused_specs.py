@@ -265,7 +265,12 @@ outputs: {y: "c * mean((x*t[:, None])**2 * sigmoid(x))"}
 UNCERTAIN = """
 op: uncertain
 tensors: {x: {shape: [N, D]}, w: {shape: [N, D]}, s: {shape: []}}
-outputs: {y: "exp(-s)*mean((x - w)**2) + s", risk: "s + mean(relu(x - s))/0.05", z: "log(s*sum(exp(x))) + s**2*mean(w)"}
+outputs:
+  y: exp(-s)*mean((x - w)**2) + s
+  risk: s + mean(relu(x - s))/0.05
+  z: log(s*sum(exp(x))) + s**2*mean(w)
+  both: s*sum(x)*sum(w) + s
+  one: mean(w) + s**3
 """
 FLAGGED = """
 op: flagged

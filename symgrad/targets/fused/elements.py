@@ -219,7 +219,7 @@ class Elements:
         if value.dims is not None:
             raise Unsupported("what follows a sum")
         if value.total and extent(node) != SCALAR:
-            raise Unsupported("a sum over everything that is broadcast")
+            value = named_total(self, value)
         self.lent |= {self.leaf(s) for s in shape_sources(node) if s.op == "sym" and not s.is_differential}
         return value if value.total or (value.dropped and self.single) else Value(value.expr)
 

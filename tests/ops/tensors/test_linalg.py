@@ -129,11 +129,12 @@ def _expanded(x: torch.Tensor) -> torch.Tensor:
     return torch.stack([(-1) ** k * x[0, k] * rest[k] for k in range(len(x))]).sum()
 
 
-def test_derivatives_of_a_determinant_are_right_for_rows_in_units_of_their_own() -> None:
+@pytest.mark.parametrize("sizes", [[100.0, 1.0, 1e-2, 1e-3], [1e4, 1.0, 1e-3, 1e-4]], ids=str)
+def test_derivatives_of_a_determinant_are_right_for_rows_in_units_of_their_own(sizes: list[float]) -> None:
     """An error of rounding of the largest element may be more than what other rows have in all."""
     op = compiled_text("{op: f, tensors: {x: {shape: [n, n]}}, outputs: {y: det(x)}}")
     torch.manual_seed(0)
-    units, way, other = torch.tensor([100.0, 1.0, 1e-2, 1e-3]), rand(4, 4), rand(4, 4)
+    units, way, other = torch.tensor(sizes), rand(4, 4), rand(4, 4)
     scale = units[:, None] * units
     for alike in (torch.eye(4), 2 * torch.eye(4) + rand(4, 4)):
         ways = [w * scale for w in (way, other)]

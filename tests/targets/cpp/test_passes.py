@@ -302,6 +302,15 @@ def test_tangents_of_what_follows_from_sums_and_from_a_number(modules, given, dt
     agree(*found)
 
 
+def test_what_is_read_after_a_pass_is_widened_as_its_sums_are(modules):
+    passes = modules["uncertain"]._passes.passes[0].forward
+    half = [torch.zeros(2, 3, dtype=torch.bfloat16), torch.zeros(2, 3), torch.ones((), dtype=torch.bfloat16)]
+    read = []
+    own = passes._replace(finish=lambda dtype, s, *others: read.append(s.dtype) or ())
+    modules["uncertain"].rtk._finished(own, torch.bfloat16, half, [], [])
+    assert passes.late == (2,) and read == [torch.float32]
+
+
 LAYOUTS = {
     "channels last": lambda t: t.to(memory_format=torch.channels_last),
     "transposed": lambda t: t.transpose(0, 3),
