@@ -59,6 +59,14 @@ def test_a_second_run_searches_nothing_and_writes_the_same(tmp_path: Path) -> No
     assert (again.files, again.derivation) == (plain.files, plain.derivation)
 
 
+def test_a_sum_in_another_order_is_searched_again(tmp_path: Path) -> None:
+    text = "op: order\ntensors: {n: , k: , b: }\noutputs: {y: log(n - k + b)}\n"
+    compiled(tmp_path / "own", text)
+    with searched() as second:
+        again = compiled(tmp_path / "own", text.replace("n - k + b", "b + n - k"))
+    assert second and again.files == compile_spec(parse_spec(text.replace("n - k + b", "b + n - k"))).files
+
+
 def test_what_did_not_change_in_an_edited_spec_is_not_searched_again(tmp_path: Path) -> None:
     before = "op: two\ntensors: {x: , y: }\noutputs: {a: tanh(x) * y, b: cosh(x) - 1}\n"
     with searched() as first:

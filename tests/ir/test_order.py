@@ -48,6 +48,7 @@ def test_what_stands_in_brackets_is_added_up_first() -> None:
         ("1 - n + 2", 0),  # 3 - n is exact, and one operation
         ("n - k", 0),
         ("n + k - n", 0),  # which has merged
+        ("n + 1e300 + k - 1", 4),
     ],
 )
 def test_the_parser_notes_where_the_order_matters(formula: str, parts: int) -> None:
