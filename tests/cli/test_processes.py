@@ -76,6 +76,7 @@ def test_ctrl_c(jobs, group):
 
 def interrupted() -> None:
     """The program of the test above, in a process of its own."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # which shells have their background jobs ignore
     pipeline = ModuleType("symgrad.pipeline")
     pipeline.compile_spec = compile_spec
     sys.modules["symgrad.pipeline"] = pipeline
@@ -130,6 +131,7 @@ def test_watch_generates_again_when_a_spec_changes():
 
 def watched() -> None:
     """The program of the test above, in a process of its own."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # which shells have their background jobs ignore
     pipeline = ModuleType("symgrad.pipeline")
     pipeline.compile_spec = compile_spec
     sys.modules["symgrad.pipeline"] = pipeline
