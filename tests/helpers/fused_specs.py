@@ -271,6 +271,7 @@ outputs:
   z: log(s*sum(exp(x))) + s**2*mean(w)
   both: s*sum(x)*sum(w) + s
   one: mean(w) + s**3
+  number: log(1 + s**2)
 """
 FLAGGED = """
 op: flagged

@@ -21,7 +21,7 @@ from symgrad.targets.fused.kernels import kernels
 from symgrad.targets.fused.language import Language
 from symgrad.targets.fused.model import Kernel, Kernels, Operand, Part, Result
 from symgrad.targets.fused.terms import ROW_OPS, is_count
-from symgrad.targets.fused.totals import is_finished
+from symgrad.targets.fused.totals import follows
 from symgrad.targets.literals import tuple_of
 from symgrad.targets.torch.layout import Layout
 from symgrad.targets.torch.printer import Printer
@@ -244,7 +244,8 @@ class _Binding:
         names |= {r.leaf or symbol(r.name, "tensor"): own.fresh(r.name) for r in kernel.results}
         made = machine(kernel.finish)
         outputs = [source(Printer(names, self.layout.constants)(form)) for form in made]
-        cast = [f"({o}).to(dtype)" if is_finished(form) else o for o, form in zip(outputs, kernel.finish, strict=True)]
+        named = zip(outputs, kernel.outputs, kernel.finish, strict=True)
+        cast = [f"({o}).to(dtype)" if follows(result, form) else o for o, result, form in named]
         given = [*cast, *(names[s] for s in kernel.given), "*kept"]
         return f"lambda dtype, {', '.join(names.values())}, *kept: {tuple_of(given)}"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import combinations
+from itertools import combinations, compress
 from typing import TypeVar
 
 from symgrad.accuracy.machine import machine
@@ -30,7 +30,7 @@ from symgrad.targets.fused.terms import (
     is_total,
     operands_of,
 )
-from symgrad.targets.fused.totals import finished, is_finished, pass_shape, require_known, with_finish
+from symgrad.targets.fused.totals import finished, follow, pass_shape, require_known, with_finish
 from symgrad.targets.torch.layout import Layout
 
 __all__ = ["CanSpell", "Kernel", "Kernels", "Operand", "Result", "Second", "Value", "kernels"]
@@ -111,7 +111,8 @@ class _Passes:
             shapes.append(frozenset(leaves))
         views = [{elements.views[leaf] for leaf in own} for own in shapes]
         alike = {frozenset((parts.of_whole(view.tensor), view.dims) for view in own) for own in views}
-        if len(alike) > 1 and not self.are_alike(formulas, results, values):
+        late = follow(elements, values)
+        if len(alike) > 1 and not self.are_alike(formulas, results, values, late):
             raise Unsupported("outputs of different shapes")
         operands = self.operands(elements, frozenset().union(*shapes), tensors)
         if not operands:
@@ -123,13 +124,16 @@ class _Passes:
         found = self.assembled(f"forward{self.suffix}", elements, operands, computed, shape, variant.wide_values)
         return with_finish(found, finish, results, operands)
 
-    def are_alike(self, formulas: Sequence[Expr], results: Sequence[Result], values: Sequence[Value]) -> bool:
-        """Whether outputs come from elements of one shape: a declared one, or that of tensors all of one shape."""
+    def are_alike(
+        self, formulas: Sequence[Expr], results: Sequence[Result], values: Sequence[Value], late: Sequence[bool]
+    ) -> bool:
+        """Whether outputs come from elements of one shape: a declared one, or that of tensors all of one shape. Sums
+        from which some follow are over the shape of the pass."""
         rows = pass_shape(formulas)
         known = set[Extent]()
-        for formula, result, value in zip(formulas, results, values, strict=True):
-            if is_finished(value.expr):  # whose sums are over the shape of the pass
-                continue
+        for formula, result, value in compress(
+            zip(formulas, results, values, strict=True), [not follows for follows in late]
+        ):
             own = value.over if value.total else extent(formula)
             if own is None or result.reduced:
                 return False
@@ -138,6 +142,8 @@ class _Passes:
                     return False
                 own = Extent(rows)
             known.add(own)
+        if not known:
+            return True
         exact = {e.exact for e in known}
         return len({e.dims for e in known}) == 1 and (exact == {True} or (self.one_shape and exact == {False}))
 

@@ -159,7 +159,7 @@ def tangent_of(elements: Elements, output: Result, name: str, terms: Sequence[Ex
     value = Value(_added([v.expr for v in values]))
     if not is_finished(value.expr):  # but an equal part of it for each element
         value = spread(elements, value)
-        return Result(name, value.expr, total=value.total, row="row" if value.dropped else ""), Value(value.expr)
+        return Result(name, value.expr, total=value.total, row="row" if value.dropped else ""), value
     return Result(name, value.expr, total=FINISHED), value
 
 

@@ -27,6 +27,8 @@ __all__ = [
     "FINISHED",
     "FOLLOWS",
     "finished",
+    "follow",
+    "follows",
     "is_finished",
     "named_total",
     "over_pass",
@@ -93,21 +95,39 @@ def finished(values: Sequence[tuple[Result, Value]], elements: Elements) -> tupl
 
     What a pass computes comes with its name: first outputs, then sums.
     """
-    if not any(is_finished(value.expr) for _, value in values):
+    late = follow(elements, [value for _, value in values])
+    if not any(late):
         return [result for result, _ in values], ()
-    results = [result for result, value in values if not is_finished(value.expr)]
+    results = [result for (result, _), after in zip(values, late, strict=True) if not after]
     sums: dict[Expr, str] = {}
-    for _, value in values:
+    for (_, value), after in zip(values, late, strict=True):
         order = topological(value.expr)
         totals = [n for n in order if is_total(n)]
         of_all = not (value.dropped or value.total or value.dims is not None)
-        if totals and not (of_all and all(_is_plain(n, elements) for n in order)):
+        if (totals or after) and not (of_all and all(_is_plain(n, elements) for n in order)):
             raise Unsupported(FOLLOWS)
         sums |= {leaf: f"total{len(sums) + k}" for k, leaf in enumerate(t for t in totals if t not in sums)}
     for leaf, name in sums.items():
         own = elements.totals[leaf]
         results.append(Result(name, own.expr, total="sum", row="row" if own.dropped else "", leaf=leaf))
-    return results, tuple(v.expr if is_finished(v.expr) else symbol(r.name, "tensor") for r, v in values)
+    forms = (v.expr if after else _computed(r) for (r, v), after in zip(values, late, strict=True))
+    return results, tuple(forms)
+
+
+def _computed(result: Result) -> Expr:
+    """The symbol of a result in what follows from a pass."""
+    return symbol(result.name, "tensor")
+
+
+def follows(result: Result, form: Expr) -> bool:
+    """Whether an output is calculated after the pass, and is not a result of it."""
+    return form is not _computed(result)
+
+
+def follow(elements: Elements, values: Sequence[Value]) -> list[bool]:
+    """Which of several values follow from sums over everything, and numbers beside such."""
+    found = [is_finished(value.expr) for value in values]
+    return [own or (any(found) and elements.is_number(v)) for own, v in zip(found, values, strict=True)]
 
 
 def is_finished(value: Expr) -> bool:
@@ -170,10 +190,12 @@ def with_finish(
     if kernel.wide:
         raise Unsupported("a total in float64")
     named = zip(outputs, finish, strict=True)
-    own = tuple(replace(r, total=FINISHED) if is_finished(form) else r for r, form in named)
+    own = tuple(replace(r, total=FINISHED) if follows(r, form) else r for r, form in named)
     read = frozenset().union(*(form.symbols for form in finish)) - set(kernel.numbers)
     more = sorted((s for s in read if not s.tensors), key=lambda s: s.name)
-    late = tuple(o for o in operands if any(o.leaf in form.symbols for form in finish if is_finished(form)))
+    named = zip(outputs, finish, strict=True)
+    after = frozenset(s for r, form in named if follows(r, form) for s in form.symbols)
+    late = tuple(o for o in operands if o.leaf in after)
     return replace(kernel, finish=finish, late=late, outputs=own, numbers=(*more, *kernel.numbers))
 
 
