@@ -22,10 +22,10 @@ _MOST_POINTS = 24
 _SMALL = 1e30  # in whose units magnitudes are compared
 _STRIDE = 7919  # a prime: samples alternate in sign, and every second one would leave out half of the line
 _SHORT = (1.0, 2.0, 0.5, -1.0, 3.0)  # numbers of which products and sums are exact
-_LITTLE = (FLOAT32.round(1.2345e-4), FLOAT32.round(1.2345e-8), 0.0)  # with all digits, and none
+_LITTLE = (FLOAT32.round(1.2345e-4), FLOAT32.round(1.2345e-8), 0.0, 1.0)  # with all digits, and none
 _MOST_SUMS = 12
 _SHOWN = 3  # points for each pair of tensors
-_MOST_OF_ONE = 6  # points at which one sum is 0
+_MOST_OF_ONE = 8  # points at which one sum is 0
 
 
 def both_equal(

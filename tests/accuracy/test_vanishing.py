@@ -50,6 +50,17 @@ def test_each_side_of_an_extremum_has_half_of_the_gradient_where_both_are_equal(
     torch.testing.assert_close(found, right)
 
 
+@pytest.mark.parametrize(
+    "formula", ["x * (1 - a)**arange(T)", "where(arange(T) >= 1, x * (1 - a)**max(arange(T) - 1, 0), 0)"]
+)
+def test_a_power_of_zero_with_the_exponent_zero_is_one(formula: str) -> None:
+    """Not the exponential of 0 * log(0), which is more accurate elsewhere."""
+    shapes = 'x: {shape: [B, T]}, a: {shape: [], domain: "[0, 1]"}'
+    item = compiled_text(f"op: f\ntensors: {{{shapes}}}\noutputs: {{y: '{formula}'}}\n")
+    x, a = torch.rand(2, 3), torch.ones(())
+    torch.testing.assert_close(item.function(x, a), item.composite(x, a))
+
+
 DENSITIES = {
     "(2 * a - 1) * log(x) - a / b * x**2": ("0.5", lambda x, a, b: (2 * a - 1) * x.log() - a / b * x**2),
     "log(a / b) + (a - 1) * log(x / b) - (x / b)**a": (
