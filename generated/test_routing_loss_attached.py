@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/field/routing_loss_attached.yaml
 # sha256: spec 9ca66868e0f3f52f, code b901ef9d65cedf1c, text 925948022ed3c69d
-# files: routing_loss_attached.py test_routing_loss_attached.py routing_loss_attached.cpp _kernels.h _kernels.py _runtime.py
+# files: routing_loss_attached.py test_routing_loss_attached.py _runtime.py
 """routing_loss_attached against its formula.
 
 y = x + 0

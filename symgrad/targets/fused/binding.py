@@ -21,7 +21,7 @@ from symgrad.targets.fused.kernels import kernels
 from symgrad.targets.fused.language import Language
 from symgrad.targets.fused.model import Kernel, Kernels, Operand, Part, Result
 from symgrad.targets.fused.terms import ROW_OPS, is_count
-from symgrad.targets.fused.totals import follows
+from symgrad.targets.fused.totals import is_late
 from symgrad.targets.literals import tuple_of
 from symgrad.targets.torch.layout import Layout
 from symgrad.targets.torch.printer import Printer
@@ -91,7 +91,7 @@ def _idle(passes: Kernels) -> str:
     if passes.backward is None:
         return f"backward has none: {dict(passes.missing)['backward']}"
     nodes = topological(*machine([r.value for r in results]))
-    if any(r.total or r.reduced for r in results) or any(n.op in ROW_OPS for n in nodes):
+    if any((r.total and r.value.tensors) or r.reduced for r in results) or any(n.op in ROW_OPS for n in nodes):
         return ""
     operations = sum(cost(*(r.value for r in k.results)) for k in (passes.forward, passes.backward) if k is not None)
     return "torch has one operation for each result" if operations <= len(results) else ""
@@ -245,7 +245,7 @@ class _Binding:
         made = machine(kernel.finish)
         outputs = [source(Printer(names, self.layout.constants)(form)) for form in made]
         named = zip(outputs, kernel.outputs, kernel.finish, strict=True)
-        cast = [f"({o}).to(dtype)" if follows(result, form) else o for o, result, form in named]
+        cast = [f"({o}).to(dtype)" if is_late(result, form) else o for o, result, form in named]
         given = [*cast, *(names[s] for s in kernel.given), "*kept"]
         return f"lambda dtype, {', '.join(names.values())}, *kept: {tuple_of(given)}"
 

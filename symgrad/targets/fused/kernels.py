@@ -30,7 +30,7 @@ from symgrad.targets.fused.terms import (
     is_total,
     operands_of,
 )
-from symgrad.targets.fused.totals import finished, follow, pass_shape, require_known, with_finish
+from symgrad.targets.fused.totals import finished, late_of, pass_shape, require_known, with_finish
 from symgrad.targets.torch.layout import Layout
 
 __all__ = ["CanSpell", "Kernel", "Kernels", "Operand", "Result", "Second", "Value", "kernels"]
@@ -111,7 +111,7 @@ class _Passes:
             shapes.append(frozenset(leaves))
         views = [{elements.views[leaf] for leaf in own} for own in shapes]
         alike = {frozenset((parts.of_whole(view.tensor), view.dims) for view in own) for own in views}
-        late = follow(elements, values)
+        late = late_of(elements, values)
         if len(alike) > 1 and not self.are_alike(formulas, results, values, late):
             raise Unsupported("outputs of different shapes")
         operands = self.operands(elements, frozenset().union(*shapes), tensors)
@@ -132,7 +132,7 @@ class _Passes:
         rows = pass_shape(formulas)
         known = set[Extent]()
         for formula, result, value in compress(
-            zip(formulas, results, values, strict=True), [not follows for follows in late]
+            zip(formulas, results, values, strict=True), [not after for after in late]
         ):
             own = value.over if value.total else extent(formula)
             if own is None or result.reduced:

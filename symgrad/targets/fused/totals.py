@@ -27,9 +27,9 @@ __all__ = [
     "FINISHED",
     "FOLLOWS",
     "finished",
-    "follow",
-    "follows",
     "is_finished",
+    "is_late",
+    "late_of",
     "named_total",
     "over_pass",
     "pass_shape",
@@ -95,7 +95,7 @@ def finished(values: Sequence[tuple[Result, Value]], elements: Elements) -> tupl
 
     What a pass computes comes with its name: first outputs, then sums.
     """
-    late = follow(elements, [value for _, value in values])
+    late = late_of(elements, [value for _, value in values])
     if not any(late):
         return [result for result, _ in values], ()
     results = [result for (result, _), after in zip(values, late, strict=True) if not after]
@@ -119,12 +119,12 @@ def _computed(result: Result) -> Expr:
     return symbol(result.name, "tensor")
 
 
-def follows(result: Result, form: Expr) -> bool:
+def is_late(result: Result, form: Expr) -> bool:
     """Whether an output is calculated after the pass, and is not a result of it."""
     return form is not _computed(result)
 
 
-def follow(elements: Elements, values: Sequence[Value]) -> list[bool]:
+def late_of(elements: Elements, values: Sequence[Value]) -> list[bool]:
     """Which of several values follow from sums over everything, and numbers beside such."""
     found = [is_finished(value.expr) for value in values]
     return [own or (any(found) and elements.is_number(v)) for own, v in zip(found, values, strict=True)]
@@ -189,12 +189,11 @@ def with_finish(
         return kernel
     if kernel.wide:
         raise Unsupported("a total in float64")
-    named = zip(outputs, finish, strict=True)
-    own = tuple(replace(r, total=FINISHED) if follows(r, form) else r for r, form in named)
+    named = list(zip(outputs, finish, strict=True))
+    own = tuple(replace(r, total=FINISHED) if is_late(r, form) else r for r, form in named)
     read = frozenset().union(*(form.symbols for form in finish)) - set(kernel.numbers)
     more = sorted((s for s in read if not s.tensors), key=lambda s: s.name)
-    named = zip(outputs, finish, strict=True)
-    after = frozenset(s for r, form in named if follows(r, form) for s in form.symbols)
+    after = frozenset(s for r, form in named if is_late(r, form) for s in form.symbols)
     late = tuple(o for o in operands if o.leaf in after)
     return replace(kernel, finish=finish, late=late, outputs=own, numbers=(*more, *kernel.numbers))
 

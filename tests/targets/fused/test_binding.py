@@ -77,6 +77,14 @@ def test_nobody_gets_passes_that_are_no_faster_unasked(formula, why):
         assert [line.startswith(why) for line in found.missing][:1] == [True], found.missing
 
 
+def test_a_gradient_that_is_a_number_is_no_sum_to_make_a_pass_for():
+    text = (
+        "op: f\ntensors: {x: {shape: [..., D]}, a: {shape: []}}\noutputs: {y: x + 0}\ngradients: {x: grad_y, a: 2.5}\n"
+    )
+    found = fused(Layout(compile_operation(parse_formulas(parse_spec(text)))), (CPP,))
+    assert not found.files and found.missing[0].endswith("torch has one operation for each result")
+
+
 def test_nobody_gets_a_forward_without_a_backward_unasked():
     spec = load_spec(Path(__file__).parents[3] / "specs" / "exponential_kernel.yaml")
     found = fused(Layout(compile_operation(parse_formulas(spec))), (CPP,))

@@ -751,7 +751,7 @@ class _Run:
         walk, made, order = self.walk, self.made, self.order
         (address, _), wanted, counts = self.geometry.buffer_info(), walk.subset, walk.counts
         copied = walk.copied if walk.copies else None
-        is_finished = len(made) == len(walk.results) and not walk.joined and self.entry.finish is None
+        is_made = len(made) == len(walk.results) and not walk.joined and self.entry.finish is None
 
         def run(tensors: Any, numbers: Any) -> list[Any] | None:
             """Return the results, None for those not wanted; None alone where eager operations are to serve."""
@@ -773,11 +773,11 @@ class _Run:
                 addresses = [addresses[place] + offset for place, offset in order]
             if function(packed(address, _threads(), wanted, *addresses, *numbers, *counts)):
                 return None  # a place out of range, for which eager operations have an error
-            return results if is_finished else self._finished(results, tensors, numbers)
+            return results if is_made else self._joined(results, tensors, numbers)
 
         return run  # what is known of a call may have nothing else of this object, whose geometry the pass reads
 
-    def _finished(self, made: list[Any], tensors: Any, numbers: Any) -> list[Any]:
+    def _joined(self, made: list[Any], tensors: Any, numbers: Any) -> list[Any]:
         """Return the results of what the pass has made."""
         own = iter(made)
         results: list[Any] = [None if size is None else next(own) for size, *_ in self.walk.results]

@@ -1173,21 +1173,25 @@ def cofactor_slope(x: Tensor, direction: Tensor) -> Tensor:
     return _by_rule(_CofactorSlope, x, direction)
 
 
-class _Det(Function):
-    """The determinant by the factors of the matrix, whose own derivatives are infinite without an inverse."""
+class _OfMatrix(Function):
+    """What is differentiated by a rule of its own in what it is given."""
 
     generate_vmap_rule = True
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        ctx.save_for_backward(*inputs)
+        ctx.save_for_forward(*inputs)
+
+
+class _Det(_OfMatrix):
+    """The determinant by the factors of the matrix, whose own derivatives are infinite without an inverse."""
 
     @staticmethod
     def forward(x: Tensor) -> Tensor:
         factors, order = _factors(x)
         pivots: Tensor = factors.diagonal(dim1=-2, dim2=-1)
         return pivots.prod(-1) * _sign(order)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
-        ctx.save_for_backward(*inputs)
-        ctx.save_for_forward(*inputs)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Any:
@@ -1201,14 +1205,12 @@ class _Det(Function):
             return (cofactor(x) * tangent).sum((-2, -1))
 
 
-class _Cofactor(Function):
+class _Cofactor(_OfMatrix):
     """The cofactors by the factors of the matrix, whose own derivatives are infinite without an inverse.
 
     A pivot that is 0 is replaced by what is far below an error of rounding: what it has in the inverse, the determinant
     takes back. Others stay, however small beside the largest: rows may be in different units.
     """
-
-    generate_vmap_rule = True
 
     @staticmethod
     def forward(x: Tensor) -> Tensor:
@@ -1227,11 +1229,6 @@ class _Cofactor(Function):
         return found
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
-        ctx.save_for_backward(*inputs)
-        ctx.save_for_forward(*inputs)
-
-    @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Any:
         (x,) = ctx.saved_tensors
         return cofactor_slope(x, grad)
@@ -1243,10 +1240,8 @@ class _Cofactor(Function):
             return cofactor_slope(x, tangent)
 
 
-class _CofactorSlope(Function):
+class _CofactorSlope(_OfMatrix):
     """The second derivative of ``det``, a symmetric form. Singular values are kept from 0 by an error of rounding."""
-
-    generate_vmap_rule = True
 
     @staticmethod
     def forward(x: Tensor, direction: Tensor) -> Tensor:
@@ -1260,11 +1255,6 @@ class _CofactorSlope(Function):
         shares = (turned.diagonal(dim1=-2, dim2=-1).unsqueeze(-2) * others).sum(-1)
         found: Tensor = back * (left @ (torch.diag_embed(shares) - others * turned.mT) @ right)
         return found
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
-        ctx.save_for_backward(*inputs)
-        ctx.save_for_forward(*inputs)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Any:
@@ -1281,10 +1271,8 @@ class _CofactorSlope(Function):
             return sum(terms[1:], terms[0])
 
 
-class _CofactorBend(Function):
+class _CofactorBend(_OfMatrix):
     """The third derivative of ``det``, a symmetric form. What is beyond it is of matrices that have an inverse."""
-
-    generate_vmap_rule = True
 
     @staticmethod
     def forward(x: Tensor, direction: Tensor, other: Tensor) -> Tensor:
@@ -1309,11 +1297,6 @@ class _CofactorBend(Function):
         )
         found: Tensor = back * (left @ (torch.diag_embed(shares) + shared(a, b) + shared(b, a) - apart) @ right)
         return found
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
-        ctx.save_for_backward(*inputs)
-        ctx.save_for_forward(*inputs)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Any:
