@@ -6,7 +6,7 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 
 from symgrad.accuracy.evaluate import FAR, FLOAT32, Environment
-from symgrad.accuracy.machine import machine
+from symgrad.accuracy.machine import machine, part_that_is_read
 from symgrad.accuracy.simulate import Simulation
 from symgrad.differentiate.modes import local_partials
 from symgrad.ir import expr as ex
@@ -41,8 +41,11 @@ def _guard_branch(
     branch: Expr, condition: Expr, taken: bool, values: Simulation, infinite: Collection[Expr], far: bool
 ) -> Expr:
     mapped: dict[Expr, Expr] = {}
+    held: dict[Expr, Expr] = {}  # the arguments that are harmless now
     for node in topological(branch):
         args = [a if a.is_boolean else mapped[a] for a in node.args]
+        if node.op == "add":
+            args = _with_what_is_read(node, args, held)
         safe = _safe_argument(node)
         if safe is not None and _can_fail(node, condition, taken, values):
             k = 0 if node.op == "pow" else len(args) - 1
@@ -50,12 +53,25 @@ def _guard_branch(
             trial = rebuild(node, (*args[:k], bounded, *args[k + 1 :]))
             if bounded is args[k] or _can_fail(trial, condition, taken, _with_bounds(values, condition)):
                 bounded = _alive(args[k], condition, taken, safe)
-            args[k] = bounded
+            args[k] = held[node.args[k]] = bounded
         mapped[node] = rebuild(node, args)
         if node is not branch and (node in infinite or _is_masked(node)):
             mapped[node] = _alive(mapped[node], condition, taken, ex.ZERO)
     is_finite = not far or not _overflows(mapped[branch], condition, taken, values)
     return mapped[branch] if is_finite else _held_inside(branch, mapped, condition, taken, values)
+
+
+def _with_what_is_read(total: Expr, terms: list[Expr], held: Mapping[Expr, Expr]) -> list[Expr]:
+    """The terms of a sum with a part that another one reads as it is read: a - 1 in a - log1p(a - 1) - 1.
+
+    It is added up first, and would not be if it were another value than what is read.
+    """
+    found = part_that_is_read(total)
+    if found is None or found[0] not in held:
+        return terms
+    part, sign, _ = found
+    own = [ex.mul(sign, t) for t in (part.args if part.op == "add" else (part,))]
+    return [ex.mul(sign, held[part]), *(t for a, t in zip(total.args, terms, strict=True) if a not in own)]
 
 
 def _held_inside(branch: Expr, mapped: Mapping[Expr, Expr], condition: Expr, taken: bool, values: Simulation) -> Expr:

@@ -93,7 +93,7 @@ def _sum(node: Expr, lowered: Lowered) -> Expr:
     are subtracted."""
     terms = list(parts_of(node) or node.args)
     total = None
-    if (found := _part_that_is_read(node)) is not None:
+    if (found := part_that_is_read(node)) is not None:
         terms = list(node.args)
         part, sign, reader = found
         for term in part.args if part.op == "add" else (part,):
@@ -120,7 +120,7 @@ def _sum(node: Expr, lowered: Lowered) -> Expr:
 _REDUCTIONS = frozenset({"sum", "mean"})
 
 
-def _part_that_is_read(node: Expr) -> tuple[Expr, int, Expr] | None:
+def part_that_is_read(node: Expr) -> tuple[Expr, int, Expr] | None:
     """A sum of some of the terms that another one reads, its sign, and that other term: a - b in a - b - max(a - b, c).
 
     Added up first it is computed once, and what is taken away from it is of what was computed. Of what is reduced, such

@@ -6,7 +6,7 @@ import ast
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
-__all__ = ["Assigned", "assigned", "called_otherwise", "constants_of", "read_in"]
+__all__ = ["Assigned", "assigned", "called_otherwise", "constants_of", "read_in", "told_apart"]
 
 # A name, the expression it stands for, and which of its results where it has several.
 Assigned = tuple[ast.Name, ast.expr, int | None]
@@ -33,10 +33,40 @@ def assigned(statement: ast.stmt) -> list[Assigned]:
         return [(name, value, k) for k, name in enumerate(names) if name.id != "_"]
     if not isinstance(value, ast.Tuple | ast.List) or len(value.elts) != len(names):
         return []
-    taken = {name.id for name in names}
-    if any(taken & read_in([part]) for part in value.elts):
-        return []  # Python reads what the names were before
     return [(name, part, None) for name, part in zip(names, value.elts, strict=True)]
+
+
+def told_apart(function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[ast.Name]:
+    """Give every value that a name of a function has in turn a name of its own, where it is assigned and where it is
+    read; and yield the names that are read before they have a value.
+
+    The last value keeps the name, but for an argument's, whose first one has it: `x_1`, `x_2`, ..., `x_out`.
+    """
+    arguments = {a.arg for a in ast.walk(function.args) if isinstance(a, ast.arg)}
+    taken = {n.id for n in ast.walk(function) if isinstance(n, ast.Name)} | arguments
+    called = {id(n.func) for n in ast.walk(function) if isinstance(n, ast.Call)}
+    statements = [(s, [name for name, _, _ in assigned(s)]) for s in function.body]
+    left = Counter(name.id for _, names in statements for name in names)
+    values = dict.fromkeys(left, 0)
+    current = {name: None if name not in arguments else name for name in left}
+    for statement, names in statements:
+        for node in ast.walk(statement):
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and id(node) not in called:
+                now = current.get(node.id, node.id)
+                if now is None:
+                    yield node
+                else:
+                    node.id = now
+        for target in names:
+            name = target.id
+            values[name] += 1
+            is_last = values[name] == left[name]
+            if not is_last or name in arguments:
+                target.id = f"{name}_out" if is_last else f"{name}_{values[name]}"
+                while target.id in taken:
+                    target.id += "_"
+                taken.add(target.id)
+            current[name] = target.id
 
 
 def read_in(values: Iterable[ast.expr], *, owners: bool = True) -> set[str]:

@@ -25,13 +25,24 @@ class NotLiteral(Exception):
 
 @dataclass(frozen=True)
 class Exact(Scalar):
-    """A scalar whose text stands in the file as it is, but for comments, from `first` on."""
+    """A scalar whose text stands in the file as it is, but for comments and `renamed` names, from `first` on.
+
+    Of each of those: where it starts in the file, its length there, and that of the name in the text.
+    """
 
     first: int = field(default=0, compare=False)
+    renamed: tuple[tuple[int, int, int], ...] = field(default=(), compare=False)
 
     @cached_property
     def _places(self) -> list[int]:
-        return [min(self.first + place, self.end) for place in range(len(self.text) + 1)]
+        places: list[int] = []
+        place = self.first
+        for start, length, own in self.renamed:
+            places += range(place, start)
+            places += [start] * own
+            place = start + length
+        places += range(place, place + len(self.text) + 1 - len(places))
+        return [min(place, self.end) for place in places]
 
 
 class PythonNodes:
@@ -71,13 +82,22 @@ class PythonNodes:
         return self._exact(text, node)
 
     def _formula(self, node: ast.expr, part: int | None = None) -> Scalar:
-        """The source of an expression, with blanks in place of comments and of what continues a line.
+        """The source of an expression, with blanks in place of comments and of what continues a line, and with the
+        names that its nodes have by now.
 
         With ``part``, one of its results.
         """
         start, end = self._span(node)
-        text = _without_comments(self._source.text[start:end]) + ("" if part is None else f"[{part}]")
-        return Exact(text, "", self._source, start, end, start)
+        source = _without_comments(self._source.text[start:end])
+        names = sorted((*self._span(n), n.id) for n in ast.walk(node) if isinstance(n, ast.Name))
+        renamed = [(a, b, name) for a, b, name in names if source[a - start : b - start] != name]
+        pieces: list[str] = []
+        place = start
+        for first, last, name in renamed:
+            pieces += [source[place - start : first - start], name]
+            place = last
+        text = "".join([*pieces, source[place - start :]]) + ("" if part is None else f"[{part}]")
+        return Exact(text, "", self._source, start, end, start, tuple((a, b - a, len(n)) for a, b, n in renamed))
 
     def _entry(self, key: str, at: ast.AST, value: Node) -> tuple[str, Entry]:
         return key, Entry(self._word(key, at), value)

@@ -17,6 +17,7 @@ Python file, so that everything after that is the same: keys, checks, messages w
 | `Annotated[Tensor, one of these]`                | the same, for type checkers |
 | `Optional[one of these]`, `one of these \| None` | the same |
 | `ALPHA = 1.67` at the top of the file            | `ALPHA: 1.67` under `let`, where it is read |
+| `x = x / y`, once more or of an argument          | `x_1: x / y` under `let`, and `x_1` where it is read after that |
 | `a, b = x, y`; `top, at = torch.max(x, -1)`      | `a: x` and `b: y`; `top: torch.max(x, -1)[0]` under `let` |
 | `@symgrad.op(module={...}, options={...})`       | further keys of a spec, as literals |
 """
@@ -32,7 +33,7 @@ from symgrad.errors import Location, Mistake, SpecError, shown
 from symgrad.spec.checks import build_spec
 from symgrad.spec.grammar import SPEC
 from symgrad.spec.model import Spec
-from symgrad.spec.python_names import Assigned, assigned, called_otherwise, constants_of, read_in
+from symgrad.spec.python_names import Assigned, assigned, called_otherwise, constants_of, read_in, told_apart
 from symgrad.spec.python_nodes import Exact, NotLiteral, PythonNodes
 from symgrad.spec.readers import Report
 from symgrad.spec.yaml_source import Document, Entry, Mapping, Node, Scalar, SourceText
@@ -326,6 +327,8 @@ class _Reader(PythonNodes):
         statements = body[1:] if ast.get_docstring(self._function) is not None else body
         let: dict[str, Assigned] = {}
         returned: ast.Return | None = None
+        for unset in told_apart(self._function):
+            self._fault(unset, "", f"{unset.id!r} has no value yet")
         for statement in statements:
             targets = assigned(statement)
             if returned is not None:
@@ -334,14 +337,8 @@ class _Reader(PythonNodes):
                 returned = statement
             elif not targets:
                 self._fault(statement, "", _statement_fault(statement))
-            for name, value, part in targets if returned is None else ():
-                if name.id in let:
-                    line = let[name.id][0].lineno
-                    self._fault(
-                        name, f"let.{name.id}", f"{name.id!r} has its value on line {line} already; use another name"
-                    )
-                else:
-                    let[name.id] = (name, value, part)
+            elif returned is None:
+                let |= {name.id: (name, value, part) for name, value, part in targets}
         if returned is None or returned.value is None:
             if not self._mistakes:
                 self._fault(self._function, "outputs", "the function returns nothing; end it with 'return'")
@@ -376,7 +373,8 @@ class _Reader(PythonNodes):
                 at, formula, part = let.pop(item.id)
                 found[item.id] = Entry(self._word(item.id, at), self._formula(formula, part))
                 continue
-            wanted = f"{item.id}_out" if isinstance(item, ast.Name) else "y" if len(values) == 1 else f"y{k + 1}"
+            name = item.id.removesuffix("_out") if isinstance(item, ast.Name) else ""
+            wanted = f"{name}_out" if name else "y" if len(values) == 1 else f"y{k + 1}"
             while wanted in taken or wanted in found:
                 wanted += "_"
             found[wanted] = Entry(self._word(wanted, item), self._formula(item))
@@ -394,7 +392,7 @@ _STATEMENTS: dict[type[ast.stmt], str] = {
     ast.If: "a statement 'if' is not part of the language; write where(condition, a, b), or a if condition else b",
     ast.For: "loops are not part of the language; write sum(...), or each step by name",
     ast.While: "loops are not part of the language",
-    ast.AugAssign: "a name has one value; assign the result to another name",
+    ast.AugAssign: "nothing is changed in place; write x = x + y",
     ast.Assign: "names are assigned one by one, or as in a, b = x, y",
     ast.FunctionDef: "a function inside of an operation is not part of the language",
     ast.Import: "an import stands above the function",

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import product
 from typing import Any
 
 import torch
+from torch import Tensor
 from torch.func import grad, hessian, jacfwd, jacrev, jvp, vmap
 from torch.utils import _pytree as pytree
 
 from symgrad.testing.checks import check
 from symgrad.testing.compare import differences
 from symgrad.testing.facts import Subject
+from symgrad.testing.rounding import unexplained
 from symgrad.testing.samples import (
     applied,
     bound,
@@ -82,6 +85,7 @@ def torch_func(subject: Subject, device: str) -> Iterator[str]:
             return
         for name, transform in transforms.items():
             want = _named(transform(subject, f, x, t))
+            again = partial(_results, transform, subject, f, x, t)
             for way, function in _ways(subject, settings, not k):
                 case = f"of {name}{way} {subject.described(None, settings)}"
                 try:
@@ -89,7 +93,11 @@ def torch_func(subject: Subject, device: str) -> Iterator[str]:
                 except Exception as error:
                     yield f"{name}{way} raised {type(error).__name__}: {' '.join(str(error).split())[:300]}"
                     continue
-                yield from differences(want[0], _named(got)[1], want[1], case=case, subject=subject)
+                yield from unexplained(want[0], _named(got)[1], want[1], again, case=case, subject=subject)
+
+
+def _results(transform: Any, *arguments: Any) -> list[Tensor]:
+    return _named(transform(*arguments))[1]
 
 
 def _in_dims(n: int) -> list[tuple[int | None, ...]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain, product, repeat
 from typing import Any
@@ -126,7 +126,7 @@ def _compared(
     if tolerance:  # wide ones are for what is not in float64
         exact = expected(subject, settings, [_double(t) for t in tensors], wanted)
         values, want = (
-            [_nearer(*found) for found in zip(own, theirs, true, strict=True)]
+            [_nearer(*found, every=subject.pointwise) for found in zip(own, theirs, true, strict=True)]
             for own, theirs, true in ((outputs, values, exact[0]), (got, want, exact[1]))
         )
     if tolerance and want:  # sums of many terms
@@ -144,12 +144,16 @@ def _double(t: Any) -> Any:
     return t.double() if isinstance(t, Tensor) and t.is_floating_point() else t
 
 
-def _nearer(own: Tensor, composite: Tensor, exact: Tensor) -> Tensor:
-    """What is right of a result: the composite's elements, or those in float64 where they are nearer to it."""
+def _nearer(own: Tensor, composite: Tensor, exact: Tensor, *, every: bool) -> Tensor:
+    """What is right of a result: the composite's elements, or those in float64 where they are nearer to it.
+
+    Where the composite overflows there is no number in our result either, unless it must have `every` one.
+    """
     if not own.is_floating_point() or not own.shape == composite.shape == exact.shape:
         return composite
     is_lost = (own - exact).abs() < (own - composite).abs()
-    return torch.where(is_lost | composite.isnan(), exact.to(composite.dtype), composite)
+    is_lost |= composite.isnan() & (every | own.isfinite())
+    return torch.where(is_lost, exact.to(composite.dtype), composite)
 
 
 @check(applies=lambda subject: bool(subject.places))
@@ -190,11 +194,13 @@ def _in_branch(subject: Subject, settings: Settings, tensors: list[Any], device:
             found = list(differences([name], [got], [smooth], **options))
         yield from found
     if subject.linear:
-        yield from _tangents_apart(subject, ours, given, case)
+        yield from _tangents_apart(subject, settings, given, case)
 
 
-def _tangents_apart(subject: Subject, function: Any, tensors: list[Any], case: str) -> Iterator[str]:
-    """Whether forward mode has another slope than the gradients, which are equal to the composite's."""
+def _tangents_apart(subject: Subject, settings: Settings, tensors: list[Any], case: str) -> Iterator[str]:
+    """Whether forward mode has another slope than the gradients, which are equal to the composite's; it may have no
+    number where the composite's has none."""
+    function = bound(subject.call, settings)
     arguments = leaves(subject, tensors)
     places = present(arguments, subject.places)
     result = total(subject, function(*arguments))
@@ -203,13 +209,20 @@ def _tangents_apart(subject: Subject, function: Any, tensors: list[Any], case: s
     slopes = torch.autograd.grad(result, [arguments[i] for i in places], materialize_grads=True)
     directions = [torch.linspace(1, 2, g.numel()).to(g).view(g.shape) for g in slopes]
     terms = torch.cat([(g * d).flatten() for g, d in zip(slopes, directions, strict=True)])
-    with forward_ad.dual_level():
-        for i, direction in zip(places, directions, strict=True):
-            arguments[i] = forward_ad.make_dual(arguments[i].detach(), direction)
-        tangent = forward_ad.unpack_dual(total(subject, function(*arguments))).tangent
-    found, truth = 0.0 if tangent is None else float(tangent), float(terms.sum())
-    if math.isfinite(truth) and not abs(found - truth) <= 1e-6 * (1 + float(terms.abs().sum())):
+    along = dict(zip(places, directions, strict=True))
+    found, truth = _tangent(subject, function, arguments, along), float(terms.sum())
+    if not math.isfinite(truth) or abs(found - truth) <= 1e-6 * (1 + float(terms.abs().sum())):
+        return
+    if not (math.isnan(found) and math.isnan(_tangent(subject, reference(subject, settings), arguments, along))):
         yield f"the tangent is {found!r}, by the gradients {truth!r}: {case}"
+
+
+def _tangent(subject: Subject, function: Any, arguments: Sequence[Any], along: Mapping[int, Tensor]) -> float:
+    """The tangent of a sum of the results where some arguments have one."""
+    with forward_ad.dual_level():
+        duals = [forward_ad.make_dual(t.detach(), along[i]) if i in along else t for i, t in enumerate(arguments)]
+        tangent = forward_ad.unpack_dual(total(subject, function(*duals))).tangent
+    return 0.0 if tangent is None else float(tangent)
 
 
 def _to_second(subject: Subject, function: Any, tensors: list[Any]) -> list[Tensor]:

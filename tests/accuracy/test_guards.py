@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import mpmath as mp
 import pytest
 import torch
@@ -11,8 +13,10 @@ from random_expressions import X, Y, expressions, well_conditioned
 
 from symgrad.accuracy.evaluate import Exact
 from symgrad.accuracy.guards import guard
+from symgrad.accuracy.machine import machine_form
+from symgrad.ir import expr as ex
 from symgrad.ir import truth
-from symgrad.ir.expr import Expr, symbol
+from symgrad.ir.expr import Expr, make, symbol
 from symgrad.ir.traversal import topological
 
 A, B, C = (symbol(n, "bool") for n in "abc")
@@ -185,3 +189,14 @@ def test_a_polynomial_far_from_its_interval_has_no_part_in_second_derivatives(fo
             slopes = torch.autograd.grad(f(*given).sum(), given, create_graph=True)
             seconds.append(torch.autograd.grad(slopes[0].sum() + slopes[1].sum(), given))
         torch.testing.assert_close(*seconds, rtol=1e-3, atol=1e-5 * size)
+
+
+def test_what_a_guard_holds_is_still_added_up_first_in_the_sum_that_has_it() -> None:
+    ratio = ex.mul(X, ex.power(Y, -1))
+    near = ex.add(ratio, -make("log1p", ratio - 1), -1)
+    form = truth.where(truth.compare("lt", ratio, ex.num(Fraction(1, 2))), ex.ZERO, near)
+    points = [{X: x, Y: y} for x in (0.25, 1.5, 30.0) for y in (0.5, 2.0, 1000.0)]
+    found = guard(form, points).args[2]
+    assert found is not near
+    difference, logarithm = machine_form(found).args
+    assert difference.op == "sub" and logarithm.args == (difference,)

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from symgrad.testing import Input
 from symgrad.testing.rounding import unexplained
-from tests.testing.test_values import sentences
+from tests.testing.test_values import Versine, cancelling, sentences
 
 X = torch.linspace(0.1, 2, 50, dtype=torch.float64)
 
@@ -83,3 +83,35 @@ def test_a_second_derivative_that_autograd_loses_is_that_of_difference_quotients
     assert sentences("every_branch", Spline.apply, spline, inputs, **given) == []
     monkeypatch.setattr(Spline, "SCALE", 1.5)
     assert "second derivative" in sentences("every_branch", Spline.apply, spline, inputs, **given)[0]
+
+
+def rough_slope(x: Tensor) -> Tensor:
+    return torch.abs(x) - torch.log(1 + torch.abs(x))
+
+
+class RoughSlope(torch.autograd.Function):
+    """A derivative that bends at 0, where the second one of the composite is 0."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        ctx.save_for_backward(x)
+        return rough_slope(x)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Tensor:
+        (x,) = ctx.saved_tensors
+        return grad * x / (1 + torch.abs(x))
+
+
+def test_a_second_derivative_is_also_found_where_the_third_one_jumps() -> None:
+    given: Any = {"linear": False, "double_backward": True}
+    assert sentences("every_branch", RoughSlope.apply, rough_slope, Input("x", low=-1, high=1), **given) == []
+
+
+
+def test_digits_that_the_composite_loses_under_torch_func_are_no_mistake(monkeypatch: Any) -> None:
+    given: Any = {"linear": False, "double_backward": False}
+    small = Input("x", low=-1e-3, high=1e-3)
+    assert sentences("torch_func", Versine.apply, cancelling, small, **given) == []
+    monkeypatch.setattr(Versine, "SCALE", 1.001)
+    assert sentences("torch_func", Versine.apply, cancelling, Input("x", low=-1, high=1), **given)

@@ -16,11 +16,15 @@ class Versine(torch.autograd.Function):
     """(1 - cos(x)) / x**2 without cancellation; `SCALE` breaks its gradient."""
 
     SCALE = 1.0
+    generate_vmap_rule = True
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor) -> Tensor:
-        ctx.save_for_backward(x)
+    def forward(x: Tensor) -> Tensor:
         return 2 * (torch.sin(x / 2) / x) ** 2
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        ctx.save_for_backward(*inputs)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Tensor:
@@ -158,3 +162,75 @@ class Biased(torch.autograd.Function):
 def test_what_is_added_in_place_has_the_shape_that_it_is_said_to_have() -> None:
     given: Any = {"shapes": (((2, 3), (3,)),), "pointwise": False, "inplace": Biased.apply, "inplace_of": "u"}
     assert sentences("in_place", torch.add, torch.add, Input("u"), Input("b"), **given) == []
+
+
+def overflowing(x: Tensor) -> Tensor:
+    return torch.log(x.prod(-1, keepdim=True) / x.roll(1, -1).prod(-1, keepdim=True)) + x
+
+
+class Overflowing(torch.autograd.Function):
+    """No number where the composite in float32 has none, nor elsewhere if it `FAILS`."""
+
+    FAILS = False
+
+    @staticmethod
+    def forward(x: Tensor) -> Tensor:
+        y = overflowing(x)
+        return y * torch.nan if Overflowing.FAILS and x.shape[-1] > 9 else y
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        ctx.save_for_backward(output)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Tensor:
+        (y,) = ctx.saved_tensors
+        return grad + 0 * y
+
+
+def test_what_overflows_in_the_composite_may_overflow(monkeypatch: pytest.MonkeyPatch) -> None:
+    given: Any = {"pointwise": False, "shapes": (((2, 3),),), "large": (((2, 300),),)}
+    inputs = Input("x", low=2, high=3)
+    assert sentences("sizes", Overflowing.apply, overflowing, inputs, **given) == []
+    monkeypatch.setattr(Overflowing, "FAILS", True)
+    assert "is nan, by the composite" in sentences("sizes", Overflowing.apply, overflowing, inputs, **given)[0]
+
+
+class Straight(torch.autograd.Function):
+    """The tangent is no number where x is large."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        ctx.save_for_forward(x)
+        return x * 1
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Tensor:
+        return grad
+
+    @staticmethod
+    def jvp(ctx: Any, tangent: Tensor) -> Tensor:
+        (x,) = ctx.saved_tensors
+        return tangent * torch.where(x > 4, torch.nan, 1)
+
+
+def test_a_tangent_may_be_no_number_only_where_that_of_the_composite_is_none() -> None:
+    def plain(x: Tensor) -> Tensor:
+        return torch.where(x > 4, x * 1, x)
+
+    def dead(x: Tensor) -> Tensor:
+        return plain(x) + Dead.apply(x)
+
+    class Dead(Straight):
+        @staticmethod
+        def forward(ctx: Any, x: Tensor) -> Tensor:
+            ctx.save_for_forward(x)
+            return x * 0
+
+        @staticmethod
+        def backward(ctx: Any, grad: Tensor) -> Tensor:
+            return grad * 0
+
+    given: Any = {"double_backward": False}
+    assert sentences("every_branch", Straight.apply, dead, Input("x"), **given) == []
+    assert "the tangent is nan" in sentences("every_branch", Straight.apply, plain, Input("x"), **given)[0]

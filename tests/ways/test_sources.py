@@ -86,8 +86,9 @@ def test_a_python_file_is_what_its_yaml_is() -> None:
         ("def f(x):\n    y = (x +  # far\n         qq)\n    return y\n", "4:10", "unknown name 'qq'"),
         ("def f(x: int):\n    return x\n", "2:10", "a hyperparameter comes after '*'"),
         ("def f(x):\n    if x: pass\n    return x\n", "3:5", "write where"),
-        ("def f(x):\n    y = 2 * x\n    y = y + 1\n    return y\n", "4:5", "has its value on line 4 already"),
-        ("def f(x):\n    x = 2 * x\n    return x + 1\n", "3:5", "'x' is declared already"),
+        ("def f(x):\n    y = z + x\n    z = x\n    return y * z\n", "3:9", "'z' has no value yet"),
+        ("def f(x):\n    x = 2 * x\n    return (x + # x\n      x) * qq\n", "5:12", "unknown name 'qq'"),
+        ("def f(x):\n    x += 1\n    return x\n", "3:5", "write x = x + y"),
         ("def f(x, *, k=open('f')):\n    return x * k\n", "2:15", "must be a literal"),
         ("def f(*x):\n    return x\n", "2:8", "arguments by name"),
         ("async def f(x):\n    return x\n", "2:1", "leave out 'async'"),
@@ -96,7 +97,7 @@ def test_a_python_file_is_what_its_yaml_is() -> None:
         ("def f(x, b: Optional[Tensor] = None):\n    return x + b\n", "2:32", "such as b=0"),
         ("def f(x, b: 'Tensor | None' = None):\n    return x + len(b)\n", "2:31", "such as b=0"),
         ("def f(x):\n    y = 2 * x\n", "2:1", "returns nothing"),
-        ("def f(x):\n    a, b = x, a\n    return a * b\n", "3:5", "names are assigned one by one"),
+        ("def f(x):\n    a, b = x, a\n    return a * b\n", "3:15", "'a' has no value yet"),
         ("def f(x):\n    (a, b), c = x\n    return a * b\n", "3:5", "names are assigned one by one"),
         ("def f(x):\n    a, b = x, x, x\n    return a * b\n", "3:5", "names are assigned one by one"),
         ("def f(x):\n    a, b, c = x.max(-1)\n    return a * c\n", "3:24", "there are 2 parts"),
@@ -112,6 +113,19 @@ def test_a_mistake_is_shown_in_the_python_source(tmp_path: Path, body: str, plac
         [parse_formulas(spec) for spec in load_specs(path)]
     assert f"{path}:{int(line) + 1}:{column}: " in str(caught.value)
     assert message in str(caught.value)
+
+
+def test_a_name_may_have_several_values_in_turn(tmp_path: Path) -> None:
+    path = tmp_path / "ops.py"
+    path.write_text(
+        "from symgrad import op\n@op\ndef f(x, w):\n    x_1 = exp(w)\n    x = x - mean(x)\n    x = x * x_1 * x\n"
+        "    y, w = w * x, x  # each as it was before\n    y = sin(y) + w\n    return x, y, w\n"
+    )
+    (spec,) = load_specs(path)
+    assert as_yaml(spec).endswith(
+        "let:\n  x_1: exp(w)\n  x_1_: x - mean(x)\n  x_out: x_1_ * x_1 * x_1_\n  y_1: w * x_out\n  w_out: x_out\n"
+        "outputs:\n  x_out_: x_out\n  y: sin(y_1) + w_out\n  w_out_: w_out\n"
+    )
 
 
 CONSTANTS = """import math, torch

@@ -38,6 +38,8 @@ class Function:
         opened: the function by more elementary ones, for SymPy, where SymPy has no class for it.
         in_sympy: from the module sympy and arguments to SymPy's expression, where neither of these can say it.
         by_autograd: spelling in torch that autograd differentiates, where torch's own function has no derivative.
+        introduced: spelling in torch of what backward reads, in operations whose spec has other functions: torch's own
+            derivative of it loses digits that those keep.
         orders: how many first arguments are orders, with no derivative: numbers and hyperparameters, no tensors.
         targets: its spelling by the name of a target (`cpp`, `triton`, `jax`, `mlx`) whose own table has none.
         in_half: whether torch has it for half precision on every device, and rounds nothing there but the result.
@@ -63,6 +65,7 @@ class Function:
     opened: Callable[..., Expr] | None = None
     in_sympy: Callable[..., Any] | None = None
     by_autograd: str = ""
+    introduced: str = ""
     orders: int = 0
     in_half: bool = True
     targets: Mapping[str, str] = field(default_factory=dict, hash=False)

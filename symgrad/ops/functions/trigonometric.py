@@ -158,6 +158,7 @@ ROWS = (
         "tanh",
         ("x",),
         torch="torch.tanh({0})",
+        introduced="rt.tanh({0})",
         python="math.tanh({0})",
         partials=lambda x: (make("cosh", x) ** -2,),
         meaning=real.tanh,

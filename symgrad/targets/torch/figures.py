@@ -23,7 +23,6 @@ from symgrad.targets.torch.settings import settings, variant_at
 __all__ = ["Figure", "figures", "shortest"]
 
 _FEW = 4  # ulp, for the elementary functions of torch, which are not correctly rounded
-_LUCK = 8  # times what is allowed
 _LARGE = 16  # ulp
 _WORST, _SPREAD = 3, 4  # points of one quantity: the least accurate ones, and others all over the domain
 
@@ -111,12 +110,11 @@ def _rows(
 
 
 def _is_allowed(rough: float, figure: float) -> bool:
-    """Whether an error in ulp that functions off by a few ulp make is about what the generated test allows.
+    """Whether an error in ulp that functions off by a few ulp make is what the generated test allows.
 
-    Where it is far more, the form is accurate by luck, which functions of torch need not have.
+    Where it is more, the form is accurate by luck, which functions of torch need not have.
     """
-    luck = _LUCK if figure < _LARGE else 1  # a large figure holds where errors cancel, and says little there
-    return rough <= luck * (amplified(figure) * figure + _FEW)
+    return rough <= amplified(figure) * figure + _FEW
 
 
 def amplified(figure: float) -> int:

@@ -16,6 +16,7 @@ from symgrad.ir.traversal import topological
 from symgrad.lower.code import Code, attribute, name
 from symgrad.lower.naming import Names, class_name
 from symgrad.lower.program import missing
+from symgrad.ops.functions import FUNCTIONS
 from symgrad.ops.tensors import TENSOR_OPS, Ref, is_index
 from symgrad.ops.tensors.einsum import contracts_nothing
 from symgrad.plan.packing import is_inexact
@@ -109,6 +110,8 @@ _ON_CTX = frozenset(
         "vmap",
     ]
 )
+
+_ACCURATE = frozenset(row.name for row in FUNCTIONS.values() if row.introduced)
 
 
 @dataclass
@@ -216,8 +219,19 @@ class Layout:
     def printing_derivatives(
         self, names: Mapping[Expr, str | Code], shapes: Mapping[Expr, Code], dtypes: Mapping[Expr, Code]
     ) -> Printer:
-        """The same for what autograd may differentiate again."""
+        """The same for what autograd may differentiate."""
         return Printer(names, self.constants, shapes, dtypes, differentiable=True)
+
+    def printing_recorded(
+        self, names: Mapping[Expr, str | Code], shapes: Mapping[Expr, Code], dtypes: Mapping[Expr, Code]
+    ) -> Printer:
+        """The same for derivatives, which autograd may differentiate again."""
+        return Printer(names, self.constants, shapes, dtypes, differentiable=True, introduced=self._introduced)
+
+    @cached_property
+    def _introduced(self) -> frozenset[str]:
+        """Functions that the spec does not have, and of which torch's own derivative is less accurate."""
+        return _ACCURATE - {n.op for n in topological(*self.operation.program.outputs.values())}
 
     def printing_beside(self, values: Sequence[Code | str], printing: PrintingOf) -> PrintingOf:
         """The same for whole numbers beside some values, in whose dtype floats are made of them."""

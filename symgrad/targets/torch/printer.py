@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from copy import copy
 from fractions import Fraction
 
@@ -27,7 +27,7 @@ class Printer(Arithmetic):
     """Prints torch; `shapes` and `dtypes` are the shapes and dtypes of values that are not in scope themselves.
 
     Where autograd may differentiate what is printed, it is `differentiable`: functions of which torch knows no
-    derivative are written with one. Of whole numbers it makes floats of the dtype of what is `beside` them, if
+    derivative are written with one, and `introduced` ones, which the spec does not have, with an accurate one. Of whole numbers it makes floats of the dtype of what is `beside` them, if
     anything is.
     """
 
@@ -41,11 +41,12 @@ class Printer(Arithmetic):
         dtypes: Mapping[Expr, Code] | None = None,
         *,
         differentiable: bool = False,
+        introduced: Collection[str] = (),
         as_written: bool = False,
         beside: Sequence[Code | str] = (),
     ) -> None:
         super().__init__(names, constants if constants is not None else {})
-        self.differentiable, self.as_written = differentiable, as_written
+        self.differentiable, self.introduced, self.as_written = differentiable, introduced, as_written
         self.beside = beside
         self.shapes = shapes or {}
         self.dtypes = dtypes or {}
@@ -56,6 +57,7 @@ class Printer(Arithmetic):
             names,
             self.constants,
             differentiable=self.differentiable,
+            introduced=self.introduced,
             as_written=self.as_written,
             beside=self.beside,
         )
@@ -116,7 +118,7 @@ class Printer(Arithmetic):
             arguments = [code(filled, like, a) if n else a for n, a in zip(numbers, arguments, strict=True)]
         if row.of_floats and whole and not (row.tensor_args and any(numbers)):
             arguments[0] = code("{0}.to(torch.get_default_dtype())", arguments[0])
-        return code(row.torch, *arguments)
+        return code(row.introduced if row.name in self.introduced else row.torch, *arguments)
 
     def _lender(self, value: Expr) -> Code:
         """A tensor of the value's dtype and device for a number beside it: one with a name, which costs nothing."""

@@ -30,6 +30,7 @@ Range: TypeAlias = "tuple[float, float]"
 
 _USUAL = (-3.0, 3.0)
 _RANGES: tuple[Range, ...] = (_USUAL, (-0.95, 0.95), (0.25, 3.0), (0.05, 0.95), (1.25, 4.0), (-3.0, -0.25))
+_COUNTS: Range = (1.0, 5.0)  # of integers that are divided by
 _POINTS = 120
 _LARGEST = 1e12
 _TOLERANCE = 1e-8
@@ -55,6 +56,8 @@ def sampled_ranges(layout: Layout) -> list[Range]:
 
 def _choices(tensor: Tensor, spec: Spec, usual: Range) -> tuple[Range, ...]:
     """The ranges that a tensor may get, in the order in which they are tried."""
+    if tensor.dtype == "int" and tensor.domain is None and tensor.name not in spec.test.ranges:
+        return (usual, _COUNTS)
     if tensor.dtype != "float" or tensor.name in spec.test.ranges:
         return (usual,)
     if tensor.domain is None:

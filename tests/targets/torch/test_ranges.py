@@ -90,3 +90,8 @@ def test_a_range_of_integers_has_both_ends() -> None:
 
 def test_what_is_defined_nowhere_gets_the_usual_one() -> None:
     assert ranges("{x: }", "log(-1 - x**2)") == [(-3.0, 3.0)]
+
+
+def test_integers_that_are_divided_by_are_not_0() -> None:
+    assert ranges("{x: , n: {dtype: int}}", "x / n") == [(-3.0, 3.0), (1.0, 5.0)]
+    assert ranges("{x: , n: {dtype: int}}", "x * n") == [(-3.0, 3.0), (0.0, 4.0)]

@@ -9,6 +9,7 @@ import contextlib
 import functools
 import importlib
 import inspect
+import itertools
 import math
 import numbers
 from collections.abc import Callable, Iterator
@@ -777,6 +778,28 @@ def bounded_below(x: Tensor) -> Tensor:
     return x.clamp(min=-math.sqrt(math.log(torch.finfo(x.dtype).max) - 5))  # its slope is finite there, too
 
 
+def expm1(x: Tensor) -> Tensor:
+    """Return torch.expm1; torch differentiates it as expm1(x) + 1, of which nothing is left far below 0."""
+    if not differentiated():
+        return torch.expm1(x)
+    return torch.where(x < -1, torch.exp(x.clamp(max=0)) - 1, torch.expm1(x))
+
+
+def sigmoid(x: Tensor) -> Tensor:
+    """Return torch.sigmoid; torch differentiates it by its distance from 1, of which nothing is left far above 0."""
+    if not differentiated():
+        return torch.sigmoid(x)
+    return torch.where(x > 0, 1 - torch.sigmoid(-x), torch.sigmoid(x))
+
+
+def tanh(x: Tensor) -> Tensor:
+    """Return torch.tanh; torch differentiates it by its distance from 1, of which nothing is left far from 0."""
+    if not differentiated():
+        return torch.tanh(x)
+    far = torch.where(x > 0, 1 - 2 * torch.sigmoid(-2 * x), 2 * torch.sigmoid(2 * x) - 1)
+    return torch.where(x.abs() > 1, far, torch.tanh(x))
+
+
 def masked(value: Tensor, mask: Tensor) -> Tensor:
     """Return the value where the mask is true, else 0: on a CPU with a kernel for whole vectors."""
     if not value.is_cpu:
@@ -1425,11 +1448,23 @@ def einsum(equation: str, *operands: Tensor) -> Tensor:
     spread = "".join(chr(0x3B1 + k) for k in range(max(ranks)))  # Greek letters for `...`, right to left
     terms = [t.replace("...", spread[:n][::-1]) for t, n in zip(terms, ranks, strict=True)]
     output = output.replace("...", spread[::-1])
-    value, letters = operands[0], terms[0]
-    for k in range(1, len(terms)):
-        kept = output + "".join(terms[k + 1 :])
-        value, letters = _contracted(value, letters, operands[k], terms[k], kept)
+    values = list(zip(operands, terms, strict=True))
+    while len(values) > 1:
+        pairs = itertools.combinations(range(len(values)), 2)
+        _, i, j = min((_result_size(values, i, j, output), i, j) for i, j in pairs)
+        second, first = values.pop(j), values.pop(i)
+        values.append(_contracted(*first, *second, output + "".join(term for _, term in values)))
+    ((value, letters),) = values
     return value.permute([letters.index(c) for c in output])
+
+
+def _result_size(values: list[tuple[Tensor, str]], i: int, j: int, output: str) -> int:
+    """Return how many elements the product of two operands has: the pair with the fewest is multiplied first."""
+    kept = output + "".join(term for k, (_, term) in enumerate(values) if k not in (i, j))
+    sizes: dict[str, int] = {}
+    for value, term in (values[i], values[j]):
+        sizes |= {c: max(n, sizes.get(c, 1)) for c, n in zip(term, value.shape, strict=True)}
+    return math.prod(n for c, n in sizes.items() if c in kept or (c in values[i][1]) != (c in values[j][1]))
 
 
 def _contracted(a: Tensor, p: str, b: Tensor, q: str, kept: str) -> tuple[Tensor, str]:
