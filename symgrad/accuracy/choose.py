@@ -125,7 +125,7 @@ class _Search(Pool):
             self.cancel()
             self.exponentials(form, steps)
             self.saturate(form, steps)
-            self.refine(self.take_apart, self.develop, self.join, self.approximate, self.join)
+            self.refine(self.take_apart, self.develop, self.divide_first, self.join, self.approximate, self.join)
         if other is not None and has_cases and not self.settled:  # dear, and seldom needed
             self.add_other(other)
             self.refine(self.join)

@@ -197,7 +197,8 @@ class Judge:
         return any(math.isfinite(a) and not math.isfinite(b) for a, b in zip(kept, found, strict=True))
 
     def is_noise(self, form: Expr) -> bool:
-        """Whether a form has lost its digits where a sum of the formula is 0 and the formula has not.
+        """Whether a form has lost its digits where a sum of the formula is 0, or small and exact, and the formula has
+        not.
 
         There no error of an input excuses it: who writes (k - 1)/x means nothing for k = 1.
         """
@@ -213,7 +214,7 @@ class Judge:
 
     @cached_property
     def _where_sums_vanish(self) -> tuple[Simulation, Simulation]:
-        points = self.sample.where_sums_vanish(self.formula)
+        points = [*self.sample.where_sums_vanish(self.formula), *self.sample.nearly_equal(self.formula)]
         return Simulation(points, FLOAT64), Simulation(points, FLOAT32)
 
     @cached_property

@@ -12,7 +12,7 @@ from symgrad.accuracy.evaluate import FLOAT32, FLOAT64
 from symgrad.accuracy.measure import ALLOWED, Judge
 from symgrad.accuracy.rewrite import Step
 from symgrad.accuracy.smoothness import Smoothness
-from symgrad.accuracy.vanishing import near_cancellation
+from symgrad.accuracy.vanishing import divided_first, near_cancellation
 from symgrad.ir.expr import Expr
 from symgrad.ir.traversal import topological
 
@@ -138,12 +138,22 @@ class Pool:
 
     def _as_written(self, noise: Expr) -> None:
         """Measure what is the formula where a sum in it begins, as the spec writes it, with a difference that cancels,
-        and another form elsewhere."""
+        and another form elsewhere; and what `divide_first` does."""
         for form in islice(near_cancellation(self.formula, noise), _MOST_WRITTEN):
-            if form not in self.rejected:
-                self.measure(form)
-                step = Step("as-written", noise, form, "what cancels first leaves no error")
-                self.origin.setdefault(form, (*self.origin[noise], step))
+            self._measure_anyway(form, Step("as-written", noise, form, "what cancels first leaves no error"))
+        self.divide_first()
+
+    def divide_first(self) -> None:
+        """Measure the formula with sums that are divided before they are multiplied, where the product leaves the
+        range."""
+        for form in divided_first(self.formula):
+            self._measure_anyway(form, Step("divide-first", self.formula, form, "the product leaves the range"))
+
+    def _measure_anyway(self, form: Expr, step: Step) -> None:
+        """Measure a form that costs more than another with which nothing is to be gained, too."""
+        if form not in self.rejected:
+            self.measure(form)
+            self.origin.setdefault(form, (*self.origin[step.before], step))
 
     def is_worse(self, chosen: Candidate, other: Candidate) -> bool:
         """Whether a candidate takes float64 that another does not, fails more often, or errs where that is good."""

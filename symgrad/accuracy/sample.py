@@ -12,7 +12,7 @@ from symgrad.accuracy.equality import Check
 from symgrad.accuracy.evaluate import FAR, FLOAT32, FLOAT64, Environment, Format
 from symgrad.accuracy.simulate import Simulation
 from symgrad.accuracy.truth import Table
-from symgrad.accuracy.vanishing import sums_vanish, ties
+from symgrad.accuracy.vanishing import nearly_equal, sums_vanish, ties
 from symgrad.ir.expr import Expr
 
 __all__ = ["Sample"]
@@ -90,6 +90,11 @@ class Sample:
         """Points of float32 at which nothing is extreme and a sum of the formula is 0."""
         points = self.points.get(FLOAT32, ())
         return sums_vanish(formula, points, list(compress(points, self.near(FLOAT32)))) if points else []
+
+    def nearly_equal(self, formula: Expr) -> list[Environment]:
+        """Points of float32 at which a difference of tensors of the formula is small, and nothing else is extreme."""
+        points = self.points.get(FLOAT32, ())
+        return nearly_equal(formula, points, list(compress(points, self.near(FLOAT32)))) if points else []
 
     def ties(self, formula: Expr) -> list[Environment]:
         """Points of float32 at which nothing is extreme and both sides of a comparison of the formula are equal."""

@@ -12,10 +12,10 @@ from symgrad.accuracy.simulate import Simulation
 from symgrad.ir import expr as ex
 from symgrad.ir.expr import COMPARISONS, Expr, make
 from symgrad.ir.order import begun, parts_of
-from symgrad.ir.traversal import topological
+from symgrad.ir.traversal import topological, transform
 from symgrad.ir.truth import compare, where
 
-__all__ = ["both_equal", "near_cancellation", "sums_vanish", "ties"]
+__all__ = ["both_equal", "divided_first", "near_cancellation", "nearly_equal", "sums_vanish", "ties"]
 
 _BESIDE_EQUAL = (-60.0, 60.0, 1e-25, 1e22)  # squares of exponentials, and squares, leave the range of float32
 _MOST_POINTS = 24
@@ -25,6 +25,9 @@ _SHORT = (1.0, 2.0, 0.5, -1.0, 3.0)  # numbers of which products and sums are ex
 _LITTLE = (FLOAT32.round(1.2345e-4), FLOAT32.round(1.2345e-8), 0.0, 1.0)  # with all digits, and none
 _MOST_SUMS = 12
 _SHOWN = 3  # points for each pair of tensors
+_LEVELS = (0.5, 300.0, 1e6, 1.7e9)  # of what is measured: a ratio, a temperature, a coordinate, a time
+_APART = 1 + 2.0**-19  # what a small difference is to them: sixteen steps of float32
+_MOST_PAIRS = 6
 _MOST_OF_ONE = 8  # points at which one sum is 0
 
 
@@ -61,6 +64,22 @@ def sums_vanish(formula: Expr, points: Sequence[Environment], near: Sequence[Env
     return [*found, *_zeros(sums, near, ranges)][: 2 * _MOST_POINTS]
 
 
+def nearly_equal(formula: Expr, points: Sequence[Environment], near: Sequence[Environment]) -> list[Environment]:
+    """Points at which two tensors whose difference the formula has are large beside it; it has no rounding error."""
+    ranges = {s: (min(column), max(column)) for s, column in _columns(points).items()}
+    tensors = [t for t in ranges if t["kind"] == "tensor"]
+    sums = [n for n in topological(formula) if n.op == "add"]
+    pairs = [(a, b) for a, b in combinations(tensors, 2) if any(a in n.args and -b in n.args for n in sums)]
+    pairs += [(b, a) for a, b in combinations(tensors, 2) if any(b in n.args and -a in n.args for n in sums)]
+    found: list[Environment] = []
+    for k, (pair, level, sign) in enumerate(product(pairs[:_MOST_PAIRS], _LEVELS, (1, -1)) if near else ()):
+        first, second = (FLOAT32.round(sign * v) for v in (level * _APART, level))
+        point = {**near[(k + 1) * _STRIDE % len(near)], pair[0]: first, pair[1]: second}
+        if all(ranges[s][0] <= point[s] <= ranges[s][1] for s in pair):
+            found.append(point)
+    return found
+
+
 def ties(formula: Expr, points: Sequence[Environment], near: Sequence[Environment]) -> list[Environment]:
     """Points at which both sides of a comparison in the formula are equal: p + w = k for p + w > k."""
     ranges = {s: (min(column), max(column)) for s, column in _columns(points).items()}
@@ -77,6 +96,37 @@ def near_cancellation(formula: Expr, other: Expr) -> Iterator[Expr]:
         if first is not None:
             size = make("abs", parts_of(total)[0])
             yield where(compare("le", 2 * make("abs", first), size), formula, other)
+
+
+def divided_first(formula: Expr) -> Iterator[Expr]:
+    """The formula with sums divided before they are multiplied or divided by something else: (a - b)/c*d for
+    d*(a - b)/c; by all that they are divided by, or by one of several."""
+    for pick in (slice(None), slice(1), slice(1, None)):
+        divided = _divided_first(formula, pick)
+        if divided is not formula:
+            yield divided
+
+
+def _divided_first(formula: Expr, pick: slice) -> Expr:
+    def visit(node: Expr) -> Expr:
+        number, product = ex.split_coefficient(node)
+        divisors = [f for f in product.factors if _is_divisor(f)][pick]
+        others = [f for f in product.factors if f not in divisors]
+        total = next((f for f in others if ex.split_power(f)[0].op == "add" and not _is_divisor(f)), None)
+        if total is None or not divisors:
+            return node
+        base, exponent = ex.split_power(total)
+        others.remove(total)
+        if exponent is not ex.ONE:
+            others.append(ex.power(base, exponent - 1))
+        return ex.mul(number, make("held", ex.mul(base, *divisors)), *others) if others else node
+
+    return transform(formula, visit)
+
+
+def _is_divisor(factor: Expr) -> bool:
+    exponent = ex.split_power(factor)[1].number
+    return exponent is not None and exponent < 0
 
 
 def _zeros(

@@ -121,7 +121,7 @@ class Workbench(Judges):
         choice = self.chosen(region)
         if choice.chosen.form is not choice.formula and not choice.chosen.wide:
             leaves = [leaf for leaf in region_leaves(region) if not (leaf.is_static or leaf.is_boolean)]
-            others = partials(self._placed(choice, region), leaves)
+            others = partials(released(self._placed(choice, region)), leaves)
             self._of_values |= {own: others[leaf] for leaf, own in partials(region, leaves).items()}
         return region
 

@@ -2,7 +2,8 @@
 
 Sums are flat and sorted, so that equal ones are one node. In floating point their order matters all the same: of
 1 - p + 1e-8 nothing is left at p = 1 where the numbers are added first. So the parser notes what it has read, and
-machine form adds up in that order. It holds for one spec at a time.
+machine form adds up in that order. Derivatives have sums of their own: such a one begins with what is a sum in the
+spec, as t - s in t - s + v/k. It holds for one spec at a time.
 """
 
 from __future__ import annotations
@@ -50,11 +51,34 @@ def in_order(orders: Orders) -> Iterator[None]:
 
 
 def parts_of(total: Expr) -> tuple[Expr, ...]:
-    """What a sum is made of, in the order in which the spec adds it up; nothing where it has no such sum.
+    """What a sum of three terms or more is made of, in the order in which the spec adds it up, or begins to do so;
+    nothing where it has no such sum.
 
     A number of which a short one and a small rest are left, as of 1 + 1e-8, was two numbers for SymPy.
     """
-    return _ORDERS.get().get(total) or _apart(total)
+    if total.op != "add" or len(total.args) < 3:
+        return _apart(total)
+    return _ORDERS.get().get(total) or _apart(total) or _continued(total)
+
+
+@kept
+def _continued(total: Expr) -> tuple[Expr, ...]:
+    """A sum as the largest one of the spec that is part of it, or is taken away in it, and the other terms."""
+    terms = frozenset(total.args)
+    for part in _parts():
+        for sign in (1, -1) if len(part.args) < len(terms) else ():
+            own = [ex.mul(sign, t) for t in part.args]
+            if terms.issuperset(own):
+                return (ex.add(*own), *(t for t in total.args if t not in own))
+    return ()
+
+
+@kept
+def _parts() -> list[Expr]:
+    """The sums of a spec, also those with which others begin; the largest first."""
+    orders = _ORDERS.get()
+    begun = (s for parts in orders.values() for s in accumulate(parts, ex.add) if s.op == "add")
+    return sorted(dict.fromkeys((*orders, *begun)), key=lambda s: -len(s.args))
 
 
 @kept
@@ -80,7 +104,7 @@ def begun(total: Expr) -> Iterator[Expr]:
 def note(orders: dict[Expr, tuple[Expr, ...]], total: Expr, terms: Sequence[Expr]) -> None:
     """Note in which order terms are added up to a sum, if that matters, and if none of them has merged with another."""
     found = [t for term in terms for t in (term.args if term.op == "add" else (term,))]
-    if total.op != "add" or len(found) < 3:
+    if total.op != "add":
         return
     others = Counter(t for t in found if t.number is None)
     if others == Counter(t for t in total.args if t.number is None) and not _merges(found):

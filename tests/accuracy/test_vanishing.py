@@ -11,7 +11,7 @@ from compiled import compiled_text
 from symgrad.accuracy.evaluate import FLOAT32
 from symgrad.accuracy.machine import machine_form
 from symgrad.accuracy.simulate import Simulation
-from symgrad.accuracy.vanishing import sums_vanish, ties
+from symgrad.accuracy.vanishing import divided_first, nearly_equal, sums_vanish, ties
 from symgrad.ir.expr import make, symbol
 from symgrad.ir.truth import compare
 
@@ -32,6 +32,56 @@ def test_no_variable_leaves_its_range() -> None:
     inside = [{X: 0.5, S: 0.25, M: 0.75}, {X: 0.9, S: 0.3, M: 0.8}]
     points = sums_vanish(X - 4 + M, inside, inside)
     assert all(0.5 <= p[X] <= 0.9 and 0.75 <= p[M] <= 0.8 for p in points)
+
+
+def test_a_difference_is_small_beside_both_tensors_and_exact() -> None:
+    points = nearly_equal(make("exp", M * (X - S)), [*NEAR, *EXTREME], NEAR)
+    assert max(p[X] for p in points) > 1e9
+    assert len(points) == 4
+    assert all(0 < abs(FLOAT32.round(p[X] - p[S])) == abs(p[X] - p[S]) < 1e-5 * abs(p[X]) for p in points)
+    assert nearly_equal(X + S, [*NEAR, *EXTREME], NEAR) == [] == nearly_equal(X - S, NEAR, [])
+    inside = [{X: 0.4, S: 0.25}, {X: 0.9, S: 0.8}]
+    assert all(0.4 <= p[X] <= 0.9 and 0.25 <= p[S] <= 0.8 for p in nearly_equal(X - S, inside, inside))
+
+
+def test_a_sum_is_divided_by_everything_or_by_one_thing_before_it_is_multiplied() -> None:
+    difference, others = X - S, (S, X + M)
+    found = {frozenset(form.factors) for form in divided_first(M * difference / S / (X + M))}
+    assert found == {
+        frozenset({M, make("held", difference / S / (X + M))}),
+        *(frozenset({M, make("held", difference / d), 1 / (others[1 - k])}) for k, d in enumerate(others)),
+    }
+    assert list(divided_first(M * (X - S))) == [] == list(divided_first((X - S) / M))
+
+
+AT_A_DIFFERENCE = [
+    "v * (t - s) / k",
+    "w + v * (t - s) / k",
+    "v * (t - s)**2 / k",
+    "v * (t - s) / (k + (t - s))",
+    "v * exp(-(t - s)**2 / k) + w",
+    "v / (w + (t - s) / k)",
+    "log(1 + (t - s) / k) * v",
+    "w + v * (t - s) / k + (t - s)**2 / 2",
+    "w * t / (w * t - (w - k)) + s * v",
+]
+
+
+@pytest.mark.parametrize("formula", AT_A_DIFFERENCE)
+def test_what_a_small_difference_has_of_digits_stays(formula: str) -> None:
+    """It is exact, and its parts divided apart are not."""
+    tensors = "{v: , t: , s: , w: , k: {domain: '(0, oo)'}}"
+    item = compiled_text(f"op: f\ntensors: {tensors}\noutputs: {{y: '{formula} + 0*w*s'}}\n")
+    for level in (300.0, 1e4, 1e6, 1.7e9):
+        values = [torch.tensor(x) for x in (1.5, level * (1 + 2.0**-18), level, 0.7, 0.3)]
+        found, composite, true = (
+            [y.detach(), *torch.autograd.grad(y, given, materialize_grads=True)]
+            for call, dtype in ((item.function, None), (item.composite, None), (item.composite, torch.float64))
+            for given in [[x.to(dtype or x.dtype).requires_grad_() for x in values]]
+            for y in [call(*given)]
+        )
+        for own, theirs, right in zip(found, composite, true, strict=True):
+            assert (own - right).abs() <= 1e-5 * right.abs() + 10 * (theirs - right).abs()
 
 
 def test_both_sides_of_a_comparison_are_equal_at_ties() -> None:

@@ -39,21 +39,31 @@ def test_what_stands_in_brackets_is_added_up_first() -> None:
         assert machine([TOTAL]) == [make("add", B, sub(N, K))]
 
 
+def test_a_sum_of_a_derivative_begins_with_one_of_the_spec() -> None:
+    with in_order({N - K: (N, -K)}):
+        assert machine([N - K + B * K]) == [make("add", sub(N, K), make("mul", B, K))]
+        assert machine([K + B * K - N]) == [make("add", sub(K, N), make("mul", B, K))]
+        assert parts_of(N - 2 * K + B) == () == parts_of(K - N)
+    with in_order(ORDER):  # whose first two terms are a sum, too
+        assert machine([N - K + 2 * B]) == [make("add", sub(N, K), make("mul", num(2), B))]
+
+
 @pytest.mark.parametrize(
     ("formula", "parts"),
     [
         ("n - k + b", 3),
-        ("b + (n - k)", 2),
+        ("b + (n - k)", [2, 2]),  # and n - k itself
         ("1 - n + 1e-8", 3),
         ("1 - n + 2", 0),  # 3 - n is exact, and one operation
-        ("n - k", 0),
+        ("n - k", 2),
         ("n + k - n", 0),  # which has merged
         ("n + 1e300 + k - 1", 4),
     ],
 )
-def test_the_parser_notes_where_the_order_matters(formula: str, parts: int) -> None:
+def test_the_parser_notes_where_the_order_matters(formula: str, parts: int | list[int]) -> None:
     program = parse_formulas(parse_spec(f"op: f\ntensors: {{n: , k: , b: }}\noutputs: {{y: exp({formula})}}\n"))
-    assert [len(p) for p in program.orders.values()] == ([parts] if parts else [])
+    wanted = parts if isinstance(parts, list) else [parts] if parts else []
+    assert [len(p) for p in program.orders.values()] == wanted
 
 
 def test_a_sum_whose_terms_are_mapped_keeps_its_order() -> None:

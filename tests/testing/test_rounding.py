@@ -108,7 +108,6 @@ def test_a_second_derivative_is_also_found_where_the_third_one_jumps() -> None:
     assert sentences("every_branch", RoughSlope.apply, rough_slope, Input("x", low=-1, high=1), **given) == []
 
 
-
 def test_digits_that_the_composite_loses_under_torch_func_are_no_mistake(monkeypatch: Any) -> None:
     given: Any = {"linear": False, "double_backward": False}
     small = Input("x", low=-1e-3, high=1e-3)

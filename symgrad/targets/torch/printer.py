@@ -27,8 +27,8 @@ class Printer(Arithmetic):
     """Prints torch; `shapes` and `dtypes` are the shapes and dtypes of values that are not in scope themselves.
 
     Where autograd may differentiate what is printed, it is `differentiable`: functions of which torch knows no
-    derivative are written with one, and `introduced` ones, which the spec does not have, with an accurate one. Of whole numbers it makes floats of the dtype of what is `beside` them, if
-    anything is.
+    derivative are written with one, and `introduced` ones, which the spec does not have, with a more accurate one. Of
+    whole numbers it makes floats of the dtype of what is `beside` them, if anything is.
     """
 
     size_quotient = "rt.size_quotient({0}, {1})"

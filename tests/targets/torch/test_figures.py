@@ -31,6 +31,9 @@ def test_no_row_is_a_point_where_less_is_kept_than_is_promised() -> None:
     """Far from 1, of what is subnormal in float32, digits are lost that no figure tells of."""
     tensors = "{nu: {domain: '(0, oo)'}, temp: {domain: '(0, oo)'}}"
     item = compiled_text(f"\nop: planck\ntensors: {tensors}\noutputs: {{y: log(nu**3 / (exp(nu / temp) - 1))}}\n")
-    rows = {f.quantity: [tuple(map(float, row.strip("()").split(", "))) for row in f.rows] for f in figures(Layout(item.operation))}
+    rows = {
+        f.quantity: [tuple(map(float, row.strip("()").split(", "))) for row in f.rows]
+        for f in figures(Layout(item.operation))
+    }
     assert rows["dy/dtemp"]
     assert all(nu / temp / temp > 1e-37 for nu, temp, *_ in rows["dy/dtemp"])
