@@ -202,20 +202,27 @@ class Judge:
 
         There no error of an input excuses it: who writes (k - 1)/x means nothing for k = 1.
         """
-        exact, *computed = self._where_sums_vanish
-        own = computed[0](machine_form(form))
-        true, written = (values(machine_form(self.formula)) for values in (exact, computed[0]))
-        usual = sorted(abs(v) for v in true if math.isfinite(v))
-        least = _NOISE * usual[len(usual) // 2] if usual else 0.0
         return any(
             abs(b - t) <= _RIGHT * abs(t) and not abs(a - t) <= _NOISE * max(abs(t), least)
-            for a, b, t in zip(own, written, true, strict=True)
+            for values, true, written, least in self._where_sums_vanish
+            for a, b, t in zip(values(machine_form(form)), written, true, strict=True)
         )
 
     @cached_property
-    def _where_sums_vanish(self) -> tuple[Simulation, Simulation]:
-        points = [*self.sample.where_sums_vanish(self.formula), *self.sample.nearly_equal(self.formula)]
-        return Simulation(points, FLOAT64), Simulation(points, FLOAT32)
+    def _where_sums_vanish(self) -> list[tuple[Simulation, Sequence[float], Sequence[float], float]]:
+        """Of points where sums are 0, and of those where they are small: how values are computed there, the formula's
+        true ones and as it is written, and what is as good as 0."""
+        found = []
+        written = machine_form(self.formula)
+        for points, is_zero in (
+            (self.sample.where_sums_vanish(self.formula), True),
+            (self.sample.nearly_equal(self.formula), False),
+        ):
+            values = Simulation(points, FLOAT32)
+            true = Simulation(points, FLOAT64)(written)
+            usual = sorted(abs(v) for v in true if math.isfinite(v)) if is_zero else []
+            found.append((values, true, values(written), _NOISE * usual[len(usual) // 2] if usual else 0.0))
+        return found
 
     @cached_property
     def _beside_equal(self) -> Simulation:

@@ -17,6 +17,7 @@ from symgrad.ir.expr import Expr
 from symgrad.ir.traversal import topological
 
 _MOST_SPOILED = 24  # forms that are not taken, one after the other
+_MOST_DIVIDED = 4  # forms
 _MOST_WRITTEN = 2  # sums of a formula that are kept as they are written
 _BOUNDED = {"clamped-growth", "rational-in-bounded-exp", "saturated"}  # no identities: compared far outside as well
 
@@ -144,10 +145,13 @@ class Pool:
         self.divide_first()
 
     def divide_first(self) -> None:
-        """Measure the formula with sums that are divided before they are multiplied, where the product leaves the
-        range."""
-        for form in divided_first(self.formula):
-            self._measure_anyway(form, Step("divide-first", self.formula, form, "the product leaves the range"))
+        """Measure the cheapest forms that are no noise with sums that are divided before they are multiplied, where the
+        product leaves the range."""
+        cheapest = sorted(self.measured.values(), key=lambda c: c.price)
+        sound = (c.form for c in cheapest if self.equal(c.form) and not self.is_noise(c.form))
+        for own in islice(sound, _MOST_DIVIDED):
+            for form in divided_first(own):
+                self._measure_anyway(form, Step("divide-first", own, form, "the product leaves the range"))
 
     def _measure_anyway(self, form: Expr, step: Step) -> None:
         """Measure a form that costs more than another with which nothing is to be gained, too."""

@@ -62,6 +62,8 @@ class Member:
             return False
         if not found.wide and self.judge.loses(found.form, best.form):
             return False
+        if self.judge.is_noise(found.form) and not self.judge.is_noise(best.form):
+            return False
         if self.judge.misses_pole(found.form) and not self.judge.misses_pole(best.form):
             return False
         limits = self.judge.limits

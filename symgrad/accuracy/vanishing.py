@@ -25,8 +25,9 @@ _SHORT = (1.0, 2.0, 0.5, -1.0, 3.0)  # numbers of which products and sums are ex
 _LITTLE = (FLOAT32.round(1.2345e-4), FLOAT32.round(1.2345e-8), 0.0, 1.0)  # with all digits, and none
 _MOST_SUMS = 12
 _SHOWN = 3  # points for each pair of tensors
-_LEVELS = (0.5, 300.0, 1e6, 1.7e9)  # of what is measured: a ratio, a temperature, a coordinate, a time
-_APART = 1 + 2.0**-19  # what a small difference is to them: sixteen steps of float32
+_LEVELS = (0.7, 321.1, 1.2e6, 1.7e9)  # of what is measured: a ratio, a temperature, a coordinate, a time
+_APART = 2.0**-20  # what a small difference is to them: eight steps of float32
+_STEPS = (2, 0, -1, 5, 3, -4)  # of that, from one tensor to others
 _MOST_PAIRS = 6
 _MOST_OF_ONE = 8  # points at which one sum is 0
 
@@ -65,18 +66,19 @@ def sums_vanish(formula: Expr, points: Sequence[Environment], near: Sequence[Env
 
 
 def nearly_equal(formula: Expr, points: Sequence[Environment], near: Sequence[Environment]) -> list[Environment]:
-    """Points at which two tensors whose difference the formula has are large beside it; it has no rounding error."""
+    """Points at which two tensors whose difference the formula has are large beside it, or all such tensors beside
+    their differences; these have no rounding error."""
     ranges = {s: (min(column), max(column)) for s, column in _columns(points).items()}
     tensors = [t for t in ranges if t["kind"] == "tensor"]
     sums = [n for n in topological(formula) if n.op == "add"]
     pairs = [(a, b) for a, b in combinations(tensors, 2) if any(a in n.args and -b in n.args for n in sums)]
     pairs += [(b, a) for a, b in combinations(tensors, 2) if any(b in n.args and -a in n.args for n in sums)]
+    groups = [*pairs[:_MOST_PAIRS], list(dict.fromkeys(t for pair in pairs for t in pair))]
     found: list[Environment] = []
-    for k, (pair, level, sign) in enumerate(product(pairs[:_MOST_PAIRS], _LEVELS, (1, -1)) if near else ()):
-        first, second = (FLOAT32.round(sign * v) for v in (level * _APART, level))
-        point = {**near[(k + 1) * _STRIDE % len(near)], pair[0]: first, pair[1]: second}
-        if all(ranges[s][0] <= point[s] <= ranges[s][1] for s in pair):
-            found.append(point)
+    for k, (group, level, sign) in enumerate(product(groups, _LEVELS, (1, -1)) if near and pairs else ()):
+        own = {t: FLOAT32.round(sign * level * (1 + n * _APART)) for t, n in zip(group, _STEPS, strict=False)}
+        if all(ranges[t][0] <= value <= ranges[t][1] for t, value in own.items()):
+            found.append({**near[(k + 1) * _STRIDE % len(near)], **own})
     return found
 
 
@@ -101,20 +103,20 @@ def near_cancellation(formula: Expr, other: Expr) -> Iterator[Expr]:
 def divided_first(formula: Expr) -> Iterator[Expr]:
     """The formula with sums divided before they are multiplied or divided by something else: (a - b)/c*d for
     d*(a - b)/c; by all that they are divided by, or by one of several."""
-    for pick in (slice(None), slice(1), slice(1, None)):
-        divided = _divided_first(formula, pick)
-        if divided is not formula:
-            yield divided
+    ways = product((0, 1), (slice(None), slice(1), slice(1, None)))
+    found = dict.fromkeys(_divided_first(formula, *way) for way in ways)
+    yield from (form for form in found if form is not formula)
 
 
-def _divided_first(formula: Expr, pick: slice) -> Expr:
+def _divided_first(formula: Expr, which: int, pick: slice) -> Expr:
     def visit(node: Expr) -> Expr:
         number, product = ex.split_coefficient(node)
         divisors = [f for f in product.factors if _is_divisor(f)][pick]
         others = [f for f in product.factors if f not in divisors]
-        total = next((f for f in others if ex.split_power(f)[0].op == "add" and not _is_divisor(f)), None)
-        if total is None or not divisors:
+        sums = [f for f in others if ex.split_power(f)[0].op == "add" and not _is_divisor(f)]
+        if len(sums) <= which or not divisors:
             return node
+        total = sums[which]
         base, exponent = ex.split_power(total)
         others.remove(total)
         if exponent is not ex.ONE:
