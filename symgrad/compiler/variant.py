@@ -18,7 +18,7 @@ from symgrad.compiler.workbench import Slope, Workbench, isolate, of_shape
 from symgrad.differentiate.modes import is_tensor_op, jvp, vjp
 from symgrad.differentiate.symbols import cotangent, tangent
 from symgrad.ir.branches import Roots
-from symgrad.ir.expr import Expr, make
+from symgrad.ir.expr import ZERO, Expr, make
 from symgrad.ir.traversal import substitute, topological
 from symgrad.ops.tensors.shapes import ShapeConflict
 from symgrad.parse import Program
@@ -28,7 +28,7 @@ from symgrad.plan.hoist import divided_by_elements
 from symgrad.plan.meeting import Accumulated, accumulated
 from symgrad.plan.packing import asked_for, with_bits
 from symgrad.plan.reuse import Derivatives, reuse_outputs
-from symgrad.plan.saving import Plan, plan, read_by, readable_from, remaining_cost
+from symgrad.plan.saving import Plan, plan, read_by, readable_from, remaining_cost, without_unread
 from symgrad.plan.subsets import spared
 
 Partials: TypeAlias = Mapping[tuple[str, str], Expr]
@@ -275,9 +275,10 @@ def _distributed(
     tensors = {s.name: s for formula in formulas.values() for s in formula.tensors}
     pairs = [(tensors[t], g) for (_, t), g in zip(derived.gradients, inside, strict=True)]
     gradients = dict(zip(derived.gradients, divided_by_elements(pairs, inside), strict=True))
+    gradients = {key: g for key, g in gradients.items() if g is not ZERO}  # where terms cancel at last
     met = met.with_forms(divided_by_elements(pairs, added)) if met.meetings else Accumulated.apart(gradients)
-    cost = estimate([*met.forms, *(o.gradient for o in overrides.values())])
-    return gradients, met, replace(chosen, cost=cost)
+    forms = [*met.forms, *(o.gradient for o in overrides.values())]
+    return gradients, met, replace(without_unread(chosen, forms), cost=estimate(forms))
 
 
 def _second(

@@ -69,7 +69,10 @@ def softmax_fusions(dim: int) -> tuple[Fusion, ...]:
 
 
 def fuse(roots: Iterable[Expr], leaves: frozenset[Expr] = frozenset()) -> list[Expr]:
-    """Machine-level roots with one-pass operations; a value that something else needs too is not fused away."""
+    """Machine-level roots with one-pass operations; a value that something else needs too is not fused away.
+
+    What is compared with an extremum that forward has kept is rounded as it was there, where nothing is fused.
+    """
     roots = list(roots)
     order = topological(*roots, leaves=leaves)
     uses: dict[Expr, int] = {}
@@ -77,13 +80,14 @@ def fuse(roots: Iterable[Expr], leaves: frozenset[Expr] = frozenset()) -> list[E
         uses[node] = uses.get(node, 0) + 1
     fused: dict[Expr, Expr] = {}
     guards = _guards(roots, order, leaves)
+    as_forward = frozenset(topological(*(a for n in order if n.op == "eq" for a in n.args), leaves=leaves))
     found = (n["dim"] for n in order if n.op == "sum" and n["keepdim"] is True and isinstance(n["dim"], int))
     dims = tuple(dict.fromkeys(found))
     for node in order:
         if node in leaves or not node.args or node.is_static:
             fused[node] = node
             continue
-        first = _first(node, dims, uses, leaves, fused)
+        first = _first(node, dims, uses, leaves, fused) if node not in as_forward else None
         placed = _slice_added(node, uses, leaves)
         if node in guards:
             mask, value, other = guards[node]

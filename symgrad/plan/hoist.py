@@ -125,7 +125,8 @@ def _without_factors(node: Expr) -> Expr:
         simpler = _of_simpler_sum(node)
         return simpler if simpler is not node or node.op == "mean" else _without_terms(node)
     if operand.op == "where" and (chosen := _chosen_constant(operand, node)) is not None:
-        return ex.mul(chosen, make(node.op, rebuild(operand, _with_one(operand)), **dict(node.attrs)))
+        rest = _of_rest(node, rebuild(operand, _with_one(operand)))
+        return node if rest is None else ex.mul(chosen, rest)
     if operand.op != "mul":
         return node
     outside = [f for f in operand.args if _is_constant(f, node)]
@@ -134,7 +135,27 @@ def _without_factors(node: Expr) -> Expr:
     inside = ex.mul(*(f for f in operand.args if f not in outside))
     if TENSOR_OPS[node.op].floats and is_whole_tensor(inside):
         return node
-    return ex.mul(*outside, _simplified(make(node.op, inside, **dict(node.attrs))))
+    rest = _of_rest(node, inside)
+    return node if rest is None else ex.mul(*outside, _simplified(rest))
+
+
+def _of_rest(node: Expr, rest: Expr) -> Expr | None:
+    """The reduction of what is left of its operand, which may have fewer dimensions: b of b[:, None] * c[:, :, 1:].
+
+    None where these do not have all that are reduced, or nothing tells whether they do.
+    """
+    (operand,) = node.args
+    of, own, dim = extent(operand), extent(rest), node["dim"]
+    if dim is None or (of.exact and own.exact and len(own.dims) == len(of.dims)):
+        return make(node.op, rest, **dict(node.attrs))
+    places = positions(dim, of) if of.exact and own.exact else None
+    if places is None:
+        from_the_end = all(isinstance(d, int) and d < 0 for d in (dim if isinstance(dim, tuple) else (dim,)))
+        alike = from_the_end or same_shape(shape_sources(rest), operand)
+        return make(node.op, rest, **dict(node.attrs)) if alike else None
+    if any(-p > len(own.dims) for p in places):
+        return None
+    return make(node.op, rest, **{**dict(node.attrs), "dim": places if isinstance(dim, tuple) else places[0]})
 
 
 def _chosen_constant(choice: Expr, over: Expr) -> Expr | None:
@@ -308,9 +329,9 @@ def _as_small(root: Expr) -> Expr:
     """A whole pointwise region of a derivative, in which nothing is expanded to a shape that the region has anyway."""
     if not root.is_differential or root.op in TENSOR_OPS or _branches(root):
         return root
-    leaves = region_leaves(root)
-    for spread in (leaf for leaf in leaves if leaf.op == "expand"):
-        smaller = substitute(root, {**{leaf: leaf for leaf in leaves}, spread: spread.args[0]})
+    for spread in (leaf for leaf in region_leaves(root) if leaf.op == "expand"):
+        as_they_are = {leaf: leaf for leaf in region_leaves(root)}  # what is in them is expanded for them
+        smaller = substitute(root, {**as_they_are, spread: spread.args[0]})
         if same_shape(shape_sources(smaller), root):
             root = smaller
     return root

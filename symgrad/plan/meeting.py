@@ -13,7 +13,7 @@ from fractions import Fraction
 from typing import TypeAlias
 
 from symgrad.ir import expr as ex
-from symgrad.ir.expr import ONE, Expr, make, split_coefficient, symbol
+from symgrad.ir.expr import ONE, ZERO, Expr, make, split_coefficient, symbol
 from symgrad.ir.traversal import rebuild, substitute, topological
 from symgrad.ops.tensors import TENSOR_OPS, data_arguments
 from symgrad.ops.tensors.extent import Extent, extent
@@ -64,10 +64,10 @@ class Accumulated:
         return [*(form for m in self.meetings for _, form in m.terms), *self.gradients.values()]
 
     def with_forms(self, forms: Iterable[Expr]) -> Accumulated:
-        """The same of other forms."""
+        """The same of other forms, without gradients that are 0 then."""
         new = iter(forms)
         meetings = tuple(Meeting(m.symbol, tuple((name, next(new)) for name, _ in m.terms)) for m in self.meetings)
-        return Accumulated(meetings, dict(zip(self.gradients, new, strict=True)))
+        return Accumulated(meetings, {key: g for key, g in zip(self.gradients, new, strict=True) if g is not ZERO})
 
     def renamed(self, names: Sequence[str]) -> Accumulated:
         """The same with other names for the sums."""

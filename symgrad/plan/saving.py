@@ -354,6 +354,18 @@ def _without_operands(saved: tuple[Saved, ...], gradients: Sequence[Expr]) -> tu
     return tuple(s if s.value in read else replace(s, spared=True, bytes=0.0) for s in saved)
 
 
+def without_unread(plan: Plan, gradients: Sequence[Expr]) -> Plan:
+    """The plan without intermediates that gradients in machine form do not read: it divides, and reads no 1/x."""
+    kept = [s.value for s in plan.saved]
+    lowered = machine([*kept, *gradients])
+    read = read_by(lowered[len(kept) :], frozenset(lowered[: len(kept)]))
+    unread = [s for s, value in zip(plan.saved, lowered, strict=False) if s in plan.extras and value not in read]
+    if not unread:
+        return plan
+    saved = tuple(s for s in plan.saved if s not in unread)
+    return replace(plan, saved=saved, bytes=_rounded(plan.bytes - sum(s.bytes for s in unread)))
+
+
 def bytes_beside(saved: Iterable[Saved]) -> float:
     """The bytes of what is saved beside inputs and outputs."""
     return total(s.bytes for s in saved if s.source in ("mask", "intermediate"))

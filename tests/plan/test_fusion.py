@@ -295,3 +295,10 @@ def test_what_is_left_of_equal_products_is_nothing() -> None:
     assert fuse([make("sub", first, second)])[0].op == "sub"  # torch rounds one product of a fused operation alone
     assert fuse([make("sub", first, make("mul", first, Z))])[0].op == "subcmul"
     assert fuse([make("sub", make("mul", first, G), second)])[0].op == "subcmul"  # in derivatives it is not divided by
+
+
+def test_what_is_compared_with_an_extremum_that_is_kept_is_rounded_as_it_was() -> None:
+    x, y, r, kept = (symbol(n, "tensor") for n in ("x", "y", "r", "kept"))
+    total = make("add", make("mul", x, y), r)
+    mask = make("eq", total, kept)
+    assert fuse([mask]) == [mask] and fuse([total])[0].op == "addcmul"

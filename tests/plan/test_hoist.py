@@ -194,3 +194,30 @@ def test_norms_of_large_rows_have_all_terms_of_their_gradients(stem: str) -> Non
         weights = torch.linspace(0, 1, y.numel(), dtype=dtype).view(y.shape)
         slopes.append(torch.autograd.grad((weights * y).sum(), own)[0].double())
     torch.testing.assert_close(*slopes, rtol=1e-4, atol=1e-20)
+
+
+OF_THREE = [
+    "sum((x - mean(x, dim=1, keepdim=True)) / sqrt(var(x, dim=1, correction=0, keepdim=True)) * b[:, None], dim=1)",
+    "mean((x - mean(x, dim=1, keepdim=True)) / sqrt(mean(x**2, dim=1, keepdim=True) + 0.1) * b[:, None])",
+    "sum((x - mean(x, dim=[0, 1], keepdim=True)) * b[:, None], dim=1)",
+    "mean(where(b[:, None] > 0, x - mean(x, dim=1, keepdim=True), 0) * b[:, None])",
+    "sum(sin(x) * mean(x + b[:, None], dim=1, keepdim=True), dim=2)"
+    " - mean(x * s - sum(x * b[:, None], dim=2, keepdim=True) / T, dim=2)",
+]
+
+
+@pytest.mark.parametrize("formula", OF_THREE)
+def test_what_has_fewer_dimensions_is_summed_over_the_same_ones(formula: str) -> None:
+    """A channel-first layer norm has weights [C] beside x [B, C, T]; sums over what was expanded count all of it."""
+    shapes = "x: {shape: [B, C, T]}, b: {shape: [C]}, s: {shape: []}"
+    item = compiled_text(f"op: f\ntensors: {{{shapes}}}\noutputs: {{y: '{formula} + 0*s'}}\n")
+    x, b, s = (torch.randn(shape, dtype=torch.float64, requires_grad=True) for shape in ((2, 3, 4), (3,), ()))
+    slopes = []
+    for function in (item.function, item.composite):
+        y = function(x, b, s)
+        slopes.append(
+            torch.autograd.grad(
+                (y * torch.linspace(1, 2, y.numel()).view(y.shape)).sum(), (x, b, s), materialize_grads=True
+            )
+        )
+    torch.testing.assert_close(*slopes)

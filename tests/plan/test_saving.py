@@ -430,3 +430,13 @@ def test_a_multiple_of_an_input_is_not_kept_in_its_place() -> None:
     given = [torch.randn(s, dtype=torch.float64, requires_grad=True) for s in ((3, 4), (4,), ())]
     own, right = (torch.autograd.grad(sum(y.sum() for y in f(*given)), given) for f in (item.function, item.composite))
     torch.testing.assert_close(own, right)
+
+
+def test_nothing_is_kept_that_gradients_only_divide_by() -> None:
+    text = "op: f\ntensors: {x: {shape: [N, D]}, w: {shape: [N]}}\noutputs: {a: sum(x)/(1 + sum(x**2)), b: 'exp(w)'}\n"
+    item = compiled_text(text)
+    (variant,) = (v for _, v in item.operation.variants())
+    assert [str(s.value) for s in variant.plan.saved] == ["x", "exp(w)", "sum(x**2) + 1"]
+    x, w = torch.randn(3, 2, requires_grad=True), torch.randn(3, requires_grad=True)
+    (ours, _), (theirs, _) = item.function(x, w), item.composite(x, w)
+    torch.testing.assert_close(torch.autograd.grad(ours, x), torch.autograd.grad(theirs, x))

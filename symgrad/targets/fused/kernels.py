@@ -130,7 +130,7 @@ class _Passes:
         """Whether outputs come from elements of one shape: a declared one, or that of tensors all of one shape. Sums
         from which some follow are over the shape of the pass."""
         rows = pass_shape(formulas)
-        known = set[Extent]()
+        known = {Extent(rows)} if any(late) and rows is not None else set[Extent]()
         for formula, result, value in compress(
             zip(formulas, results, values, strict=True), [not after for after in late]
         ):

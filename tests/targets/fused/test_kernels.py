@@ -61,6 +61,9 @@ def test_an_output_without_a_tangent_has_one_of_zeros():
     [
         (ROWS, "a: 'sum(t[:, None], dim=-1)', b: x*sin(x)"),  # of rows with one element
         (ROWS, "a: sum(t), b: x*sin(x)"),
+        (ROWS, "a: sum(x)/(1 + sum(x**2)), b: sum(t**2)"),
+        ("x: {shape: [N, D]}, w: {shape: [D]}", "a: sqrt(mean(x**2) + 1), b: exp(w)"),
+        ("x: {shape: [N, D]}, w: {shape: [N, 1]}", "a: sum(x)/(1 + sum(x**2)), b: 2*w"),
         (ROWS, "a: exp(t), b: 'sum(x*t[:, None], dim=-1)'"),
         ("x: {shape: [..., D]}, w: {shape: [D]}", "a: x*sin(x)*w, b: w*tanh(w)"),
         ("x: {shape: [N, D]}, y: ", "a: x*sin(x), b: y*tanh(y)"),
