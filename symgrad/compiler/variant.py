@@ -275,8 +275,9 @@ def _distributed(
     tensors = {s.name: s for formula in formulas.values() for s in formula.tensors}
     pairs = [(tensors[t], g) for (_, t), g in zip(derived.gradients, inside, strict=True)]
     gradients = dict(zip(derived.gradients, divided_by_elements(pairs, inside), strict=True))
-    gradients = {key: g for key, g in gradients.items() if g is not ZERO}  # where terms cancel at last
     met = met.with_forms(divided_by_elements(pairs, added)) if met.meetings else Accumulated.apart(gradients)
+    left = {t for _, t in met.gradients}  # what has not cancelled at last
+    gradients = {key: g for key, g in gradients.items() if key[1] in left and g is not ZERO}
     forms = [*met.forms, *(o.gradient for o in overrides.values())]
     return gradients, met, replace(without_unread(chosen, forms), cost=estimate(forms))
 

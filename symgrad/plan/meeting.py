@@ -55,8 +55,8 @@ class Accumulated:
 
     @staticmethod
     def apart(gradients: Mapping[tuple[str, str], Expr]) -> Accumulated:
-        """The gradients by output and tensor, none of them added up before."""
-        return Accumulated((), {(f"grad_{o}", t): g for (o, t), g in gradients.items()})
+        """The gradients by output and tensor, none of them added up before, without those that are 0."""
+        return Accumulated((), {(f"grad_{o}", t): g for (o, t), g in gradients.items() if g is not ZERO})
 
     @property
     def forms(self) -> list[Expr]:

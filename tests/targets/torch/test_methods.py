@@ -501,14 +501,17 @@ def test_cotangents_that_meet_are_added_up_in_every_case_of_what_is_there_and_wa
 
 
 def test_a_gradient_that_cancels_at_last_is_none_though_other_outputs_have_theirs() -> None:
-    tensors = "x: {shape: [N, D]}, c: {shape: [N, 1]}, k: {shape: [N], dtype: bool}, l: {shape: [N], dtype: int}"
+    """A column that a softmax does not see, beside outputs whose cotangents meet."""
+    shapes = {"x": "[N, D]", "y": "[N, D]", "u": "[D]", "c": "[N, 1]"}
+    tensors = ", ".join(f"{name}: {{shape: {shape}}}" for name, shape in shapes.items())
+    tensors += ", k: {shape: [N], dtype: bool}, l: {shape: [N], dtype: int}, i: {shape: [N, D], dtype: int}"
     picked = "sum(where(k, -gather(log_softmax({}, dim=-1), -1, l[:, None])[:, 0], 0))"
-    outputs = f"a: '{picked.format('x * 2')}', b: '{picked.format('x - c')}', d: 'sin(mean(x**3))'"
+    summed = "logcumsumexp(flip(x - y, dims=[-1]), dim=-1) * where(x*u < u, gather(x*u, -1, i), 0)"
+    outputs = f"a: '{picked.format('x*u')}', b: '{picked.format('x - c')}', d: 'sin(mean(sum({summed}, dim=-1)))'"
     item = compiled_text(f"op: f\ntensors: {{{tensors}}}\noutputs: {{{outputs}}}\n")
-    x, c = (torch.randn(shape, dtype=torch.float64, requires_grad=True) for shape in ((4, 3), (4, 1)))
-    rest = torch.tensor([True, False, True, True]), torch.tensor([0, 2, 1, 1])
+    own = [torch.randn(shape, dtype=torch.float64, requires_grad=True) for shape in ((4, 3), (4, 3), (3,), (4, 1))]
+    rest = torch.tensor([True, False, True, True]), torch.tensor([0, 2, 1, 1]), torch.randint(0, 3, (4, 3))
     found, right = (
-        torch.autograd.grad(sum(f(x, c, *rest)), (x, c), materialize_grads=True)
-        for f in (item.function, item.composite)
+        torch.autograd.grad(sum(f(*own, *rest)), own, materialize_grads=True) for f in (item.function, item.composite)
     )
     torch.testing.assert_close(found, right)
