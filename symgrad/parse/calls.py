@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -30,6 +31,14 @@ _OTHER_METHODS: Mapping[str, str] = {
     "where": "where(condition, a, b)",
 }
 
+# How many of the first arguments are torch's; those after them mean something else there.
+_ALIKE: Mapping[str, int] = {"dropout": 2, "cross_entropy": 3, "nll_loss": 3}
+# Functions of torch that are others under the same name, and what they are.
+_OTHERS: Mapping[str, str] = {
+    "frac": "x - trunc(x)",
+    "normal": "m + s*normal(x, seed), whose numbers have mean 0 and deviation 1",
+}
+
 
 def plain_name(builder: Builder, function: ast.expr) -> str | None:
     """The name of what is called, also behind that of a module as in `torch.where`; None if it has none."""
@@ -55,14 +64,26 @@ def as_function(builder: Builder, node: ast.Call) -> ast.Call:
         ordered = len(node.args) > 1 or any(k.arg in ("p", "ord") for k in node.keywords)
         if module.endswith("linalg") and name == "norm" and ordered:
             builder.fail(function, "of matrices torch.linalg.norm has other orders; write norm(x, p, dim)")
+        if module in TORCH:
+            _check_alike(builder, name, node)
         return _along(node, name) if module in TORCH else node
     if isinstance(owner, ast.Name) and owner.id not in builder.scope.names:
         return node
     plain = ast.copy_location(ast.Name(name), function)
+    _check_alike(builder, name, node, owners=1)
     call = _along(ast.copy_location(ast.Call(plain, [owner, *node.args], node.keywords), node), name)
     if name in _OTHER_METHODS and len(call.args) > 1:
         builder.fail(function, f"as a method {name!r} reads its arguments in another way; write {_OTHER_METHODS[name]}")
     return call
+
+
+def _check_alike(builder: Builder, name: str, node: ast.Call, owners: int = 0) -> None:
+    """Refuse a call by torch's name whose arguments, or whose function, are others there."""
+    if name in _OTHERS:
+        builder.fail(node.func, f"torch's {name} is another function; write {_OTHERS[name]}")
+    first = _ALIKE.get(name, math.inf) - owners
+    if len(node.args) > first:
+        builder.fail(node.args[int(first)], f"torch's {name} has another argument here; give it by its name")
 
 
 def _along(node: ast.Call, name: str) -> ast.Call:
@@ -104,12 +125,3 @@ def call(builder: Builder, name: str, node: ast.Call) -> Expr:
         builder.fail(node.func, f"{name!r} is not a function; for a product write '{name}*('")
     _check_known(builder, name, node)
     return function_call(builder, name, node)
-
-
-# ------------------------------------------------------------------------------------------ functions
-
-
-# ------------------------------------------------------------------------------------------ tensor operations
-
-
-# ------------------------------------------------------------------------------------------ special forms

@@ -49,7 +49,7 @@ def _simplified(node: Expr) -> Expr:
     if node.op == "sum_to" and extent(node.args[1]) == SCALAR and extent(node.args[0]) != SCALAR:
         simpler = _without_factors(make("sum", node.args[0], dim=None, keepdim=False))
         shared = all(not f.is_differential for f in simpler.factors if f.op == "sum")  # the sum is one of forward
-        return simpler if shared else node
+        return simpler if shared or node.args[0].op == "expand" else node
     if node.op in _SUMS:
         return _without_factors(node)
     if node.op == "unsqueeze" and node.args[0].op == "expand" and extent(node.args[0].args[0]) == SCALAR:
@@ -119,6 +119,8 @@ def _without_factors(node: Expr) -> Expr:
     (operand,) = node.args
     if _is_centred(operand, node):
         return ex.ZERO
+    if operand.op == "expand":
+        return _of_expanded(node)
     if node.op == "sum" and _is_put(operand, node):
         return _sum_of_put(operand, node)
     if operand.op == "add":
@@ -137,6 +139,28 @@ def _without_factors(node: Expr) -> Expr:
         return node
     rest = _of_rest(node, inside)
     return node if rest is None else ex.mul(*outside, _simplified(rest))
+
+
+def _of_expanded(node: Expr) -> Expr:
+    """n * sum(a) for the sum of a that is expanded to n times as many elements, where all of them are added up, or just
+    these: one after the other they would be rounded n times."""
+    (value, like) = node.args[0].args
+    own, of = extent(value), extent(like)
+    if not (own.exact and of.exact and of.dims) or node["keepdim"] is True or _is_open(value):
+        return node
+    places = range(-len(of.dims), 0) if node["dim"] is None else positions(node["dim"], of)
+    if places is None:
+        return node
+    spread = tuple(p for p in places if -p > len(own.dims) or own.dims[p] == 1 != of.dims[p])
+    if len(places) == len(of.dims):
+        whole = make(node.op, value, **{**dict(node.attrs), "dim": None}) if own.dims else value
+    elif len(spread) == len(places) and own.dims == tuple(
+        d for k, d in enumerate(of.dims, -len(of.dims)) if k not in spread
+    ):
+        whole = value
+    else:
+        return node
+    return whole if node.op == "mean" or not spread else ex.mul(make("count", like, dim=spread), _simplified(whole))
 
 
 def _of_rest(node: Expr, rest: Expr) -> Expr | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from symgrad.ir.expr import ONE, ZERO, Expr, make, text
+from symgrad.ir.expr import NAN, ONE, ZERO, Expr, make, text
 from symgrad.ir.truth import compare, where
 from symgrad.ops.tensors.extent import ShapeConflict, extent, same
 from symgrad.ops.tensors.indexing import lookup
@@ -35,7 +35,9 @@ def _class_dim(input: Expr, target: Expr, name: str) -> int:
 def _reduced(loss: Expr, weight: Expr, reduction: Expr) -> Expr:
     """The losses as a mean by their weights, as a sum, or as they are."""
     whole = total(loss, None, keepdim=False)
-    mean = whole / total(weight, None, keepdim=False)
+    weights = total(weight, None, keepdim=False)
+    nothing = compare("eq", weights, 0)  # the mean is no number then, but every gradient is 0
+    mean = where(nothing, NAN, whole / where(nothing, ONE, weights))
     if reduction.op == "text":
         found = {"mean": mean, "sum": whole, "none": loss}.get(reduction["value"])
         if found is None:
