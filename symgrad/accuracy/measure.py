@@ -212,7 +212,7 @@ class Judge:
     def _where_sums_vanish(self) -> list[tuple[Simulation, Sequence[float], Sequence[float], float]]:
         """Of points where sums are 0, and of those where they are small: how values are computed there, the formula's
         true ones and as it is written, and what is as good as 0."""
-        found = []
+        found: list[tuple[Simulation, Sequence[float], Sequence[float], float]] = []
         written = machine_form(self.formula)
         for points, is_zero in (
             (self.sample.where_sums_vanish(self.formula), True),

@@ -243,6 +243,7 @@ def test_a_branch_in_python_has_its_own_shape() -> None:
 # --------------------------------------------------------------------------- mistakes
 
 _BOUNDS = "the bounds of a slice are whole numbers, int hyperparameters, or shares of its dimension such as D // 2"
+NORMAL = "m + s*normal(x, seed), whose numbers have mean 0 and deviation 1"
 MISTAKES: dict[str, tuple[int, str]] = {
     "": (0, "the formula is empty"),
     "  ": (0, "the formula is empty"),
@@ -316,7 +317,7 @@ MISTAKES: dict[str, tuple[int, str]] = {
     "torch.dropout(x, 0.5, True)": (22, "torch's dropout has another argument here; give it by its name"),
     "F.cross_entropy(x, y, None, 1)": (28, "torch's cross_entropy has another argument here; give it by its name"),
     "x.frac()": (0, "torch's frac is another function; write x - trunc(x)"),
-    "torch.normal(x, 1)": (0, "torch's normal is another function; write m + s*normal(x, seed), whose numbers have mean 0 and deviation 1"),
+    "torch.normal(x, 1)": (0, f"torch's normal is another function; write {NORMAL}"),
     "x.where(x > 0, y)": (0, "as a method 'where' reads its arguments in another way; write where(condition, a, b)"),
     "x.sum(axes=1)": (6, "sum(input, dim=..., keepdim=...) has no argument 'axes'; did you mean 'dim'?"),
     "torch.exq(x)": (0, "unknown function 'exq'; did you mean 'exp'?"),

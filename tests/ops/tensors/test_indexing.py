@@ -142,9 +142,8 @@ def _weighted(x: torch.Tensor, t: torch.Tensor, w: torch.Tensor, reduction: str,
 @pytest.mark.parametrize("how", ["", ", label_smoothing=0.1", ", reduction='sum'"])
 def test_labels_that_are_all_ignored_give_a_gradient_of_zero(how: str) -> None:
     """As torch's: a batch of padding changes no weights."""
-    item = compiled_text(
-        f'op: f\ntensors: {{x: {{shape: [N, C]}}, t: {{shape: [N], dtype: int}}}}\noutputs: {{y: "cross_entropy(x, t{how})"}}\n'
-    )
+    tensors = "x: {shape: [N, C]}, t: {shape: [N], dtype: int}"
+    item = compiled_text(f'op: f\ntensors: {{{tensors}}}\noutputs: {{y: "cross_entropy(x, t{how})"}}\n')
     x, ignored = torch.randn(4, 3, requires_grad=True), torch.full((4,), -100)
     loss = item.function(x, ignored)
     assert (loss == 0) if "sum" in how else loss.isnan()
