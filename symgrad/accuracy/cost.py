@@ -31,6 +31,8 @@ _ARITHMETIC = {
     "add_scaled": 1.0,
     "sub_scaled": 1.0,
     "threshold_backward": 1.2,
+    "leaky_relu": 1.1,
+    "leaky_relu_backward": 1.2,
     "masked": 2.5,
     "guarded": 0.0,
     "softmax_backward": 1.4,

@@ -82,6 +82,8 @@ _WORDS: Mapping[str, str] = {
     "matmul_left": "pulled",
     "matmul_right": "pulled",
     "threshold_backward": "chosen",
+    "leaky_relu": "chosen",
+    "leaky_relu_backward": "chosen",
     "sigmoid_backward": "product",
     "tanh_backward": "product",
 }

@@ -78,16 +78,18 @@ def statements(
     printing: Printing,
     *,
     fused: bool = False,
+    in_forward: bool = False,
     certain: bool = True,
     divisors: frozenset[Expr] = frozenset(),
 ) -> Program:
     """A program that computes the targets in order, given the values that `scope` knows.
 
     Shared values are computed once, before their first use, in all cases of their uses. `fused` uses torch's one-pass
-    operations, as derivatives do; formulas are left as they read. Of the cases of all targets together at least one
-    holds, if that is `certain`. `divisors` are targets that later statements only divide by.
+    operations, as derivatives do, and `in_forward` few of them; formulas are left as they read. Of the cases of all
+    targets together at least one holds, if that is `certain`. `divisors` are targets that later statements only divide
+    by.
     """
-    schedule = _scheduled(targets, scope, fused=fused, certain=certain, divisors=divisors)
+    schedule = _scheduled(targets, scope, fused=fused, in_forward=in_forward, certain=certain, divisors=divisors)
     printers = [schedule.printer(place, printing, scope) for place in range(len(schedule.sequence))]
     values = schedule.written(printers)
     return _grouped(schedule.blocks(values), [c for t in targets for c in t.cases], certain)
@@ -156,7 +158,13 @@ class _Schedule:
 
 
 def _scheduled(
-    targets: Sequence[Target], scope: Scope, *, fused: bool, certain: bool, divisors: frozenset[Expr]
+    targets: Sequence[Target],
+    scope: Scope,
+    *,
+    fused: bool,
+    in_forward: bool,
+    certain: bool,
+    divisors: frozenset[Expr],
 ) -> _Schedule:
     """Choose the temporaries, their names and their places."""
     lowered = machine([*(t.value for t in targets), *scope.known])
@@ -167,6 +175,8 @@ def _scheduled(
     roots = lowered[: len(targets)]
     if fused:
         roots = fuse(with_bounded_divisors(roots, leaves, frozenset(map(machine_form, divisors))), leaves)
+    elif in_forward:
+        roots = fuse(roots, leaves, in_forward=True)
     order = [n for n in _computed(roots, leaves) if n not in given]
     users = _cases_of_uses(roots, targets, order, leaves)
     together = _computed_together(order, users)

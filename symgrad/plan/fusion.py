@@ -6,7 +6,7 @@ What is fused decides what a form costs, and so what is saved; a backend only sp
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container, Iterable, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from symgrad.ir import expr as ex
@@ -36,11 +36,24 @@ def _m(op: str, *args: Expr) -> Expr:
     return make(op, *args)
 
 
+def _leaky(name: str, value: Expr, arguments: tuple[Expr, ...]) -> Iterator[Fusion]:
+    """A value where `a` is above 0, and a multiple of it below."""
+    for small, slope in ((_m("mul", k, value), k), (_m("div", value, k), 1 / k)):
+        for pattern in (
+            _m("where", truth.compare("gt", a, 0), value, small),
+            _m("where", truth.compare("le", a, 0), small, value),
+        ):
+            yield Fusion(name, pattern, (*arguments, slope), scalar=k)
+
+
+FORWARD = frozenset({"leaky_relu"})  # what forward computes in one pass, too
 GUARDED = "guarded"  # a choice that only a derivative needs
 
 FUSIONS = (
     Fusion("threshold_backward", _m("where", truth.compare("gt", a, 0), g, ZERO), (g, a), alike=True),
     Fusion("threshold_backward", _m("where", truth.compare("le", a, 0), ZERO, g), (g, a), alike=True),
+    *_leaky("leaky_relu", a, (a,)),
+    *_leaky("leaky_relu_backward", g, (g, a)),
     Fusion("masked", _m("where", c, g, ZERO), (g, c), mask=c),
     Fusion("masked", _m("where", c, ZERO, g), (g, _m("not", c)), mask=c),
     Fusion("sigmoid_backward", _m("mul", _m("mul", y, _m("sub", ONE, y)), g), (g, y), alike=True),
@@ -68,10 +81,10 @@ def softmax_fusions(dim: int) -> tuple[Fusion, ...]:
     )
 
 
-def fuse(roots: Iterable[Expr], leaves: frozenset[Expr] = frozenset()) -> list[Expr]:
+def fuse(roots: Iterable[Expr], leaves: frozenset[Expr] = frozenset(), *, in_forward: bool = False) -> list[Expr]:
     """Machine-level roots with one-pass operations; a value that something else needs too is not fused away.
 
-    What is compared with an extremum that forward has kept is rounded as it was there, where nothing is fused.
+    What is compared with an extremum that forward has kept is rounded as it was there, where few are fused.
     """
     roots = list(roots)
     order = topological(*roots, leaves=leaves)
@@ -79,16 +92,19 @@ def fuse(roots: Iterable[Expr], leaves: frozenset[Expr] = frozenset()) -> list[E
     for node in (*roots, *(x for n in order if n not in leaves for x in n.args)):
         uses[node] = uses.get(node, 0) + 1
     fused: dict[Expr, Expr] = {}
-    guards = _guards(roots, order, leaves)
-    as_forward = frozenset(topological(*(a for n in order if n.op == "eq" for a in n.args), leaves=leaves))
+    guards = {} if in_forward else _guards(roots, order, leaves)
+    compared = [a for n in order if n.op == "eq" for a in n.args]
+    as_forward = frozenset(order if in_forward else topological(*compared, leaves=leaves))
     found = (n["dim"] for n in order if n.op == "sum" and n["keepdim"] is True and isinstance(n["dim"], int))
     dims = tuple(dict.fromkeys(found))
     for node in order:
         if node in leaves or not node.args or node.is_static:
             fused[node] = node
             continue
-        first = _first(node, dims, uses, leaves, fused) if node not in as_forward else None
-        placed = _slice_added(node, uses, leaves)
+        first = _first(node, dims, uses, leaves, fused)
+        if node in as_forward and first is not None and first[0] not in FORWARD:
+            first = None
+        placed = None if in_forward else _slice_added(node, uses, leaves)
         if node in guards:
             mask, value, other = guards[node]
             fused[node] = make(GUARDED, fused[value], _fused_mask(mask, fused), other)

@@ -11,6 +11,8 @@ FASTER: Mapping[str, str] = {"var": "rt.var({0}, {attributes})", "cat": "rt.cat(
 
 SPELLING: Mapping[str, str] = {
     "threshold_backward": "torch.ops.aten.threshold_backward({0}, {1}, 0)",
+    "leaky_relu": "F.leaky_relu({0}, {1})",
+    "leaky_relu_backward": "torch.ops.aten.leaky_relu_backward({0}, {1}, {2}, False)",
     **{op: f"rt.{op}({{0}})" for op in BOUNDS},
     "masked": "rt.masked({0}, {1})",
     "guarded": "rt.guarded({0}, {1}, {2})",

@@ -515,3 +515,20 @@ def test_a_gradient_that_cancels_at_last_is_none_though_other_outputs_have_their
         torch.autograd.grad(sum(f(*own, *rest)), own, materialize_grads=True) for f in (item.function, item.composite)
     )
     torch.testing.assert_close(found, right)
+
+
+@pytest.mark.parametrize("slope", ["0.2", "s"])
+def test_leaky_relu_is_one_operation_in_forward_and_backward(slope: str) -> None:
+    item = compiled_text(
+        f"op: f\ntensors: {{x: {{shape: [N, D]}}, a: {{shape: [D]}}}}\nhyperparameters: {{s: 0.1}}\n"
+        f"outputs: {{y: 'sum(leaky_relu(x, {slope}) * a, dim=-1)'}}\n"
+    )
+    assert "torch.where" not in item.text
+    x, a = torch.randn(3, 4, dtype=torch.float64), torch.randn(4, dtype=torch.float64)
+    x[0, 0] = 0.0
+    for f in (item.function, item.composite):
+        assert torch.autograd.gradcheck(lambda x, a, f=f: f(x, a, 0.1), (x.abs().requires_grad_(), a.requires_grad_()))
+    found, right = (
+        torch.autograd.grad(f(x.requires_grad_(), a, 0.1).sum(), (x, a)) for f in (item.function, item.composite)
+    )
+    torch.testing.assert_close(found, right)

@@ -89,7 +89,7 @@ class Forward(Common):
                 results.append(complete(code("{0}", local)).value)
         own = [Target(local, s.value) for local, s in self._returned(scope, variant)]
         printing = self.printing_formulas(variant, layout.symbols())
-        program = (*widened.program, *statements([*own, *targets], scope, printing))
+        program = (*widened.program, *statements([*own, *targets], scope, printing, in_forward=True))
         if single:
             return program
         return (*program, returned([*results, *(t.name for t in own), *[None] * (layout.keeps - len(own))]))

@@ -11,6 +11,7 @@ from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
+import mpmath as mp
 import pytest
 import torch
 from compiled import compiled_text
@@ -275,3 +276,64 @@ def test_the_variance_of_equal_numbers_is_zero_and_of_others_is_not(size: int) -
     x = torch.full((5,), 3.7, dtype=torch.float64, requires_grad=True)
     hessian = torch.autograd.functional.hessian(lambda t: rt.var(t, 0), x)
     torch.testing.assert_close(hessian, torch.autograd.functional.hessian(lambda t: t.var(), x))
+
+
+@pytest.mark.parametrize(
+    ("equation", "shapes"),
+    [
+        ("btm,btd,bdm->bt", ((2, 5, 3), (2, 5, 4), (2, 4, 3))),
+        ("btd,kd,hk->bth", ((2, 5, 4), (3, 4), (6, 3))),
+        ("ir,jr,kr->ijk", ((3, 2), (4, 2), (5, 2))),
+        ("...i,ij,...j->...", ((2, 3), (3, 4), (2, 4))),
+        ("i,ij,jk,k->", ((3,), (3, 4), (4, 5), (5,))),
+        ("bi,bi,bj->bij", ((2, 1), (2, 3), (2, 4))),
+    ],
+)
+def test_einsum_of_several_operands_is_torchs_and_multiplies_the_smallest_pair_first(
+    equation: str, shapes: tuple[tuple[int, ...], ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    operands = [torch.randn(shape, dtype=torch.float64) for shape in shapes]
+    sizes = []
+    contracted = rt._contracted
+
+    def recorded(*args: Any) -> Any:
+        value, letters = contracted(*args)
+        sizes.append(value.numel())
+        return value, letters
+
+    monkeypatch.setattr(rt, "_contracted", recorded)
+    found = rt.einsum(equation, *operands)
+    torch.testing.assert_close(found, torch.einsum(equation, *operands))
+    assert len(sizes) == len(shapes) - 1
+    assert max(sizes) <= max(found.numel(), *(t.numel() for t in operands))  # no outer product
+
+
+@pytest.mark.parametrize("name", ["expm1", "sigmoid", "tanh"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_functions_that_a_spec_does_not_have_keep_the_digits_of_their_derivatives(
+    name: str, dtype: torch.dtype
+) -> None:
+    points = [-80.0, -40.0, -18.0, -3.0, -1.0, -0.3, 0.0, 0.3, 1.0, 3.0, 18.0, 40.0, 80.0]
+    meaning = {"expm1": mp.expm1, "sigmoid": lambda x: 1 / (1 + mp.exp(-x)), "tanh": mp.tanh}[name]
+    x = torch.tensor(points, dtype=dtype, requires_grad=True)
+    value = getattr(rt, name)(x)
+    eps = torch.finfo(dtype).eps
+    with mp.workdps(80):
+        for order in range(4):
+            for point, own in zip(points, value.tolist(), strict=True):
+                true = mp.diff(meaning, mp.mpf(point), order) if order else meaning(mp.mpf(point))
+                assert abs(own - true) <= 40 * eps * abs(true) + (eps if order > 1 and abs(point) < 2 else 1e-45)
+            (value,) = torch.autograd.grad(value.sum(), x, create_graph=True)
+    with torch.no_grad():
+        assert torch.equal(getattr(rt, name)(x), getattr(torch, name)(x))
+
+
+def test_second_derivatives_through_functions_that_a_spec_does_not_have() -> None:
+    """Of w * (1 - exp(-x)) by both: backward holds expm1, of which torch's own derivative is 0 where it is -1."""
+    for formula in ("w * (1 - exp(-x))", "w / (1 + exp(-x))", "w * (exp(x) - exp(-x)) / (exp(x) + exp(-x))"):
+        item = compiled_text(f"op: f\ntensors: {{w: , x: }}\noutputs: {{y: {formula}}}\n")
+        w, x = (torch.tensor(v, requires_grad=True) for v in (1.5, 20.0))
+        (first,) = torch.autograd.grad(item.function(w, x), w, create_graph=True)
+        (second,) = torch.autograd.grad(first, x)
+        (other,) = torch.autograd.grad(item.function(w, x), x)
+        torch.testing.assert_close(second, other / w, rtol=1e-5, atol=0)
