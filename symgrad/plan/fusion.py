@@ -224,10 +224,11 @@ def _first(
 ) -> tuple[str, tuple[Expr, ...]] | None:
     """The first operation whose pattern `node` matches, on arguments that are at hand.
 
-    An argument is not where only another argument reads it, which is a leaf.
+    An argument is not where only another argument reads it, which is a leaf. A comparison may be needed elsewhere: it
+    is not what takes time.
     """
     for own in _matches(node, dims if node.op in _SOFTMAX else ()):
-        free = all(uses.get(n, 0) <= count and n not in leaves for n, count in own.inside.items())
+        free = all((n.is_boolean or uses.get(n, 0) <= count) and n not in leaves for n, count in own.inside.items())
         if free and all(a in done for a in own.at_hand):
             return own.name, own.arguments
     return None

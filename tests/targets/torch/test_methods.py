@@ -526,9 +526,8 @@ def test_leaky_relu_is_one_operation_in_forward_and_backward(slope: str) -> None
     assert "torch.where" not in item.text
     x, a = torch.randn(3, 4, dtype=torch.float64), torch.randn(4, dtype=torch.float64)
     x[0, 0] = 0.0
-    for f in (item.function, item.composite):
-        assert torch.autograd.gradcheck(lambda x, a, f=f: f(x, a, 0.1), (x.abs().requires_grad_(), a.requires_grad_()))
     found, right = (
-        torch.autograd.grad(f(x.requires_grad_(), a, 0.1).sum(), (x, a)) for f in (item.function, item.composite)
+        torch.autograd.grad(f(x.requires_grad_(), a.requires_grad_(), 0.1).sum(), (x, a))
+        for f in (item.function, item.composite)
     )
     torch.testing.assert_close(found, right)
