@@ -75,23 +75,31 @@ def test_what_is_spelled_in_two_ways_is_computed_once() -> None:
 
 
 def apart_and_shared() -> tuple[Member, Member, Member]:
-    """Two quotients, and a difference of both for which one division is cheaper while it stands alone."""
-    difference = member((X - Y) / Z, z=POSITIVE)
-    choice = replace(difference.choice, others=((X / Z - Y / Z, ()),))
-    return member(X / Z, z=POSITIVE), member(Y / Z, z=POSITIVE), replace(difference, choice=choice)
+    """Two quotients, and a sum of both for which one division is cheaper while it stands alone."""
+    total = member((X + Y) / Z, z=POSITIVE)
+    choice = replace(total.choice, others=((X / Z + Y / Z, ()),))
+    return member(X / Z, z=POSITIVE), member(Y / Z, z=POSITIVE), replace(total, choice=choice)
 
 
 def test_sharing_flips_the_choice() -> None:
-    one, other, difference = apart_and_shared()
-    assert chosen(together([difference], Worth(fused=False))) == [(X - Y) / Z]
-    assert chosen(together([one, difference], Worth(fused=False)))[-1] is (X - Y) / Z
-    assert chosen(together([one, other, difference], Worth(fused=False)))[-1] is X / Z - Y / Z
+    one, other, total = apart_and_shared()
+    assert chosen(together([total], Worth(fused=False))) == [(X + Y) / Z]
+    assert chosen(together([one, total], Worth(fused=False)))[-1] is (X + Y) / Z
+    assert chosen(together([one, other, total], Worth(fused=False)))[-1] is X / Z + Y / Z
+
+
+def test_a_form_that_is_noise_beside_small_differences_is_left_out() -> None:
+    """(x - y) / z is exact where x and y are nearly equal."""
+    whole = member((X - Y) / Z, z=POSITIVE)
+    apart = replace(whole, choice=replace(whole.choice, others=((X / Z - Y / Z, ()),)))
+    shared = [member(X / Z, z=POSITIVE), member(Y / Z, z=POSITIVE), apart]
+    assert chosen(together(shared, Worth(fused=False)))[-1] is (X - Y) / Z
 
 
 def test_a_form_that_errs_more_is_left_out() -> None:
-    one, other, difference = apart_and_shared()
+    one, other, total = apart_and_shared()
     precision = replace(PRECISIONS["auto"], explained=0.0)  # what cancels is no excuse then
-    exact = Judge(difference.choice.formula, difference.judge.sample, precision)
-    strict = replace(difference, judge=exact)
-    assert exact.score(X / Z - Y / Z, FLOAT32).ulp > 100
-    assert chosen(together([one, other, strict], Worth(fused=False)))[-1] is (X - Y) / Z
+    exact = Judge(total.choice.formula, total.judge.sample, precision)
+    strict = replace(total, judge=exact)
+    assert exact.score(X / Z + Y / Z, FLOAT32).ulp > 100
+    assert chosen(together([one, other, strict], Worth(fused=False)))[-1] is (X + Y) / Z
