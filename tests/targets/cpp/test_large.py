@@ -45,6 +45,24 @@ def test_a_call_is_served_by_its_size_whatever_ran_before(gate: ModuleType) -> N
         library.on = True
 
 
+@pytest.mark.parametrize(
+    ("dtype", "columns", "served"),
+    [(torch.float32, 15, 0), (torch.float32, 16, 2), (torch.float64, 7, 0), (torch.float64, 8, 2)],
+)
+def test_stretches_that_fill_no_vector_are_left_to_eager_operations(
+    gate: ModuleType, dtype: torch.dtype, columns: int, served: int
+) -> None:
+    """Points [N, 2] beside a column are two elements in one piece; without one they are 2*N."""
+    library = gate._kernels
+    library.forget()
+    x, w = (torch.randn(LARGE, n, dtype=dtype, requires_grad=True) for n in (columns, 1))
+    gate.large_gate(x, w).sum().backward()
+    assert sum(map(bool, library.walks.values())) == served
+    library.forget()
+    gate.large_gate(x, x).sum().backward()
+    assert sum(map(bool, library.walks.values())) == 2
+
+
 def test_nothing_is_compiled_before_the_first_large_call_nor_while_torch_compiles(
     gate: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -43,6 +43,7 @@ _FLAGS = (
 )
 _WHOLE = frozenset({torch.int64, torch.int32})  # what torch has for indices
 _EXACT = 2**24  # whole numbers that float32 has
+_VECTOR = 64  # bytes
 _PLAIN = (Tensor, torch.nn.Parameter)
 _threads = torch.get_num_threads
 _recording = torch.is_grad_enabled
@@ -619,7 +620,7 @@ class Library:
             (dtype,) = dtypes
             inputs = [t.shape for t in tensors] if shapes is None else shapes
             walk = _walk(entry, tensors, inputs, wanted, dtype, self.as_is)
-            if walk and math.prod(walk.sizes) < self.least:
+            if walk and self.least and (math.prod(walk.sizes) < self.least or _is_short(entry, walk, dtype)):
                 walk = False
             if walk:
                 narrow = math.prod(walk.sizes) <= self.narrow
@@ -978,6 +979,11 @@ def _walk(entry: Any, tensors: Any, inputs: Any, wanted: int, dtype: torch.dtype
         _cut(walk.sizes, walk.steps)
     walk.counts = tuple(_count_of(name, shape) for name in entry.counts)
     return walk
+
+
+def _is_short(entry: Any, walk: _Walk, dtype: torch.dtype) -> bool:
+    """Tell whether what lies in one piece for every tensor fills no vector: eager operations take less time then."""
+    return not entry.rows and walk.sizes[-1] * max(dtype.itemsize, 4) < _VECTOR
 
 
 def _result(kind: str, place: int, added: Any, shape: Any, layout: Any, dims: list[int], inputs: Any) -> Any:
