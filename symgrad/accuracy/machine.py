@@ -80,7 +80,7 @@ def _shared_factors(products: Sequence[frozenset[Expr]]) -> dict[frozenset[Expr]
 @kept
 def _bases(product: Expr) -> frozenset[Expr]:
     """The tensor factors that stand above the fraction line, squares counted once."""
-    split = (ex.split_power(f) for f in product.args if not f.is_static and not _is_divisor(f))
+    split = (ex.split_power(f) for f in product.args if not f.is_static and not is_divisor(f))
     return frozenset(base for base, _ in split)
 
 
@@ -155,7 +155,7 @@ def _term(factor: Fraction, rest: Expr, lowered: Lowered) -> Expr:
         return ex.num(factor)
     if rest.is_static:
         return ex.mul(factor, rest)
-    if rest.op == "mul" or (rest.op == "pow" and _is_divisor(rest)):
+    if rest.op == "mul" or (rest.op == "pow" and is_divisor(rest)):
         return _factors(factor, rest.factors, lowered)
     return lowered[rest] if factor == 1 else _factors(factor, (rest,), lowered)
 
@@ -174,15 +174,15 @@ def _factors(factor: Fraction, factors: tuple[Expr, ...], lowered: Lowered) -> E
     if small:
         inner = _factors(factor, (*small, *(f for f in factors if f.is_static)), lowered)
         large = tuple(f for f in factors if f not in small and not f.is_static)
-        if not all(map(_is_divisor, large)):
+        if not all(map(is_divisor, large)):
             return make("mul", _factors(_UNIT, large, lowered), inner)
         for divisor in large:  # no operation for 1 / x, which is of a type of its own where x is whole
             inner = _divide(inner, divisor, lowered)
         return inner
     static = [f for f in factors if f.is_static]
     tensors = [f for f in factors if not f.is_static]
-    divisors = sorted(filter(_is_divisor, tensors), key=lambda f: f.args[0].op not in _LARGE)
-    numerators = [f for f in tensors if not _is_divisor(f)]
+    divisors = sorted(filter(is_divisor, tensors), key=lambda f: f.args[0].op not in _LARGE)
+    numerators = [f for f in tensors if not is_divisor(f)]
     over, under = _scalar_fraction(factor, static)
     value: Expr | None = None
     if len(numerators) == 1 and divisors and _is_square(numerators[0]) and divisors[0].args[1].number == -1:
@@ -241,15 +241,15 @@ def _small_part(factors: tuple[Expr, ...]) -> tuple[Expr, ...]:
         if elements(f) * _MUCH <= largest and elements(ex.mul(*small, f)) * _MUCH <= largest:
             small.append(f)
     worthwhile = len(small) + (len(tensors) < len(factors)) > 1
-    return tuple(small) if worthwhile and not all(map(_is_divisor, small)) else ()
+    return tuple(small) if worthwhile and not all(map(is_divisor, small)) else ()
 
 
 def _scalar_fraction(factor: Fraction, static: list[Expr]) -> tuple[Expr, Expr]:
     """The Python scalar of a product as numerator and denominator; dyadic constants multiply."""
     if not static and factor == 1:
         return ONE, ONE
-    under = ex.mul(*(ex.power(f.args[0], ex.mul(-1, f.args[1])) for f in static if _is_divisor(f)))
-    over = ex.mul(*(f for f in static if not _is_divisor(f)))
+    under = ex.mul(*(ex.power(f.args[0], ex.mul(-1, f.args[1])) for f in static if is_divisor(f)))
+    over = ex.mul(*(f for f in static if not is_divisor(f)))
     denominator = factor.denominator
     if over is not ONE and (under is not ONE or denominator != 1) and not over.symbols and not under.symbols:
         return ex.mul(factor, *static), ONE  # one constant, rounded once
@@ -275,7 +275,8 @@ def _is_square(factor: Expr) -> bool:
     return factor.op == "pow" and factor.args[1].number == 2
 
 
-def _is_divisor(factor: Expr) -> bool:
+def is_divisor(factor: Expr) -> bool:
+    """Whether a factor is a power with a negative number as its exponent."""
     if factor.op != "pow":
         return False
     exponent = factor.args[1].number
@@ -350,7 +351,7 @@ def _is_reduced(value: Expr) -> bool:
 
 
 def _power(node: Expr, lowered: Lowered) -> Expr:
-    if _is_divisor(node):
+    if is_divisor(node):
         return _factors(ONE["value"], (node,), lowered)
     return make("pow", lowered[node.args[0]], lowered[node.args[1]])
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import combinations, islice, product
+from itertools import combinations, islice, permutations, product
 
 from symgrad.accuracy.evaluate import FLOAT32, Environment
-from symgrad.accuracy.machine import machine_form
+from symgrad.accuracy.machine import is_divisor, machine_form
 from symgrad.accuracy.simulate import Simulation
 from symgrad.ir import expr as ex
 from symgrad.ir.expr import COMPARISONS, Expr, make
@@ -71,8 +71,7 @@ def nearly_equal(formula: Expr, points: Sequence[Environment], near: Sequence[En
     ranges = {s: (min(column), max(column)) for s, column in _columns(points).items()}
     tensors = [t for t in ranges if t["kind"] == "tensor"]
     sums = [n for n in topological(formula) if n.op == "add"]
-    pairs = [(a, b) for a, b in combinations(tensors, 2) if any(a in n.args and -b in n.args for n in sums)]
-    pairs += [(b, a) for a, b in combinations(tensors, 2) if any(b in n.args and -a in n.args for n in sums)]
+    pairs = [(a, b) for a, b in permutations(tensors, 2) if any(a in n.args and -b in n.args for n in sums)]
     groups = [*pairs[:_MOST_PAIRS], list(dict.fromkeys(t for pair in pairs for t in pair))]
     found: list[Environment] = []
     for k, (group, level, sign) in enumerate(product(groups, _LEVELS, (1, -1)) if near and pairs else ()):
@@ -110,10 +109,10 @@ def divided_first(formula: Expr) -> Iterator[Expr]:
 
 def _divided_first(formula: Expr, which: int, pick: slice) -> Expr:
     def visit(node: Expr) -> Expr:
-        number, product = ex.split_coefficient(node)
-        divisors = [f for f in product.factors if _is_divisor(f)][pick]
-        others = [f for f in product.factors if f not in divisors]
-        sums = [f for f in others if ex.split_power(f)[0].op == "add" and not _is_divisor(f)]
+        number, rest = ex.split_coefficient(node)
+        divisors = [f for f in rest.factors if is_divisor(f)][pick]
+        others = [f for f in rest.factors if f not in divisors]
+        sums = [f for f in others if ex.split_power(f)[0].op == "add" and not is_divisor(f)]
         if len(sums) <= which or not divisors:
             return node
         total = sums[which]
@@ -124,11 +123,6 @@ def _divided_first(formula: Expr, which: int, pick: slice) -> Expr:
         return ex.mul(number, make("held", ex.mul(base, *divisors)), *others) if others else node
 
     return transform(formula, visit)
-
-
-def _is_divisor(factor: Expr) -> bool:
-    exponent = ex.split_power(factor)[1].number
-    return exponent is not None and exponent < 0
 
 
 def _zeros(
