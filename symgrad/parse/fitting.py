@@ -15,6 +15,7 @@ from symgrad.ops.tensors.extent import SCALAR, Extent, ShapeConflict, broadcast
 Given: TypeAlias = "Mapping[Expr, tuple[int, ...]]"
 """Shapes of tensor symbols."""
 
+_OF_SOME = frozenset({"mean", "var", "amax", "amin"})  # which no elements have
 _MOST_TRIES = 30_000
 _MOST_CHANGES = 3  # of named dimensions at once
 _SIZES = (2, 3, 4, 6, 8, 1)
@@ -28,9 +29,13 @@ class Fitting:
         self._nodes = [n for n in dict.fromkeys(topological(*roots)) if n.op != "sym"]
         self._tries = 0
 
-    def conflict(self, shapes: Given) -> str | None:
-        """Why tensors cannot have these shapes, as far as they are given; None if they can."""
+    def conflict(self, shapes: Given, *, may_be_empty: bool = False) -> str | None:
+        """Why tensors cannot have these shapes, as far as they are given; None if they can.
+
+        So is a mean, a variance or an extremum of slices that leave no element, unless they `may_be_empty`.
+        """
         self._tries += 1
+        may_be_empty |= any(0 in shape for shape in shapes.values())
         known: dict[Expr, Extent] = {symbol: Extent(shape) for symbol, shape in shapes.items()}
         try:
             for node in self._nodes:
@@ -40,6 +45,8 @@ class Fitting:
                 sized = _sized(node, shapes)
                 there = [a for a in sized.args if a in known or a.is_static]
                 operands = tuple(known.get(a, SCALAR) for a in there)
+                if node.op in _OF_SOME and there and 0 in operands[0].dims and not may_be_empty:
+                    return f"a {node.op} of nothing"
                 if len(there) == len(node.args):
                     known[node] = _result(sized, operands)
                 elif len(there) >= _required(node) and there == [*sized.args[: len(there)]]:

@@ -264,7 +264,7 @@ class _Parser:
         shapes = {s: self.spec.test.shapes.get(s.name) for s in value.tensors}
         given = {s: shape for s, shape in shapes.items() if shape is not None}
         defaults = {h.name: h.default for h in self.spec.hyperparameters}
-        return Fitting([value], [defaults]).conflict(given) if given else None
+        return Fitting([value], [defaults]).conflict(given, may_be_empty=True) if given else None
 
     def _gradients(
         self, scope: Scope, outputs: Mapping[str, Bound], cotangents: Mapping[str, Expr]

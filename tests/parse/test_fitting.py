@@ -32,6 +32,16 @@ def test_shapes_that_contradict_each_other_are_told(
     assert (judge.conflict({symbols["x"]: x, symbols["w"]: w}) is None) is fits
 
 
+@pytest.mark.parametrize("reduction", ["mean", "amax", "var"])
+def test_there_is_no_mean_of_slices_that_leave_nothing(reduction: str) -> None:
+    judge, symbols = fitting(f"{reduction}(x[..., 1:-1] * w[..., 1:-1], dim=-1)")
+    small, large = ({symbols["x"]: shape, symbols["w"]: shape} for shape in ((3, 2), (3, 3)))
+    assert judge.conflict(small) == f"a {reduction} of nothing" and judge.conflict(large) is None
+    assert judge.conflict(small, may_be_empty=True) is None
+    others, symbols = fitting("sum(x[..., 1:-1] * w[..., 1:-1], dim=-1)")
+    assert others.conflict({symbols["x"]: (3, 2), symbols["w"]: (3, 2)}) is None
+
+
 @pytest.mark.parametrize("w", [(3, 4), (5, 7), (1, 2)])
 def test_a_tensor_gets_a_shape_that_fits_the_one_that_is_known(w: tuple[int, int]) -> None:
     judge, symbols = fitting("x @ w")
