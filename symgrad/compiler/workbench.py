@@ -25,7 +25,7 @@ from symgrad.accuracy.together import Member, Worth, together
 from symgrad.compiler.judges import Judges, Memory
 from symgrad.differentiate.modes import is_tensor_op, partials, region_leaves, vjp
 from symgrad.differentiate.symbols import cotangent
-from symgrad.differentiate.ties import held, released
+from symgrad.differentiate.ties import compared, held, released
 from symgrad.ir.expr import ZERO, Expr, make
 from symgrad.ir.order import parts_of
 from symgrad.ir.traversal import rebuild, substitute, topological
@@ -319,7 +319,7 @@ class Workbench(Judges):
         mapped: dict[Expr, Expr] = {}
         self._map_operations([n for n in topological(root) if is_tensor_op(n)], visit, mapped)
         result = visit(root) if not is_tensor_op(root) else root
-        return released(substitute(result, mapped))
+        return compared(substitute(result, mapped))
 
     def _map_operations(
         self, operations: Sequence[Expr], visit: Callable[[Expr], Expr], mapped: dict[Expr, Expr]

@@ -13,7 +13,7 @@ from symgrad.ir.traversal import operations, rebuild, topological
 from symgrad.ir.truth import compare
 from symgrad.ops.tensors import TENSOR_OPS
 
-__all__ = ["held", "released"]
+__all__ = ["compared", "held", "released"]
 
 _EXTREMA = frozenset({"amax", "amin"})
 _PLACED = ("unsqueeze", "restore", "expand")
@@ -24,11 +24,22 @@ def held(root: Expr) -> Expr:
     return root if _EXTREMA.isdisjoint(operations(root)) else _mapped(root, _held)
 
 
-def released(root: Expr) -> Expr:
-    """The formula with what was held as a part of the formula around it again."""
+def compared(root: Expr) -> Expr:
+    """The formula with what was held in comparisons as a part of the formula around it again."""
     if "held" not in operations(root):
         return root
-    return _mapped(root, lambda node: node.args[0] if node.op == "held" else node)
+    return _mapped(root, lambda node: compare("eq", *map(_inside, node.args)) if node.op == "eq" else node)
+
+
+def _inside(value: Expr) -> Expr:
+    return value.args[0] if value.op == "held" else value
+
+
+def released(root: Expr) -> Expr:
+    """The formula with all that is held as a part of the formula around it again."""
+    if "held" not in operations(root):
+        return root
+    return _mapped(root, _inside)
 
 
 def _held(node: Expr) -> Expr:

@@ -126,6 +126,8 @@ def _without_factors(node: Expr) -> Expr:
     if operand.op == "add":
         simpler = _of_simpler_sum(node)
         return simpler if simpler is not node or node.op == "mean" else _without_terms(node)
+    if operand.op == "where" and (masked := _masked_after(node)) is not None:
+        return masked
     if operand.op == "where" and (chosen := _chosen_constant(operand, node)) is not None:
         rest = _of_rest(node, rebuild(operand, _with_one(operand)))
         return node if rest is None else ex.mul(chosen, rest)
@@ -180,6 +182,18 @@ def _of_rest(node: Expr, rest: Expr) -> Expr | None:
     if any(-p > len(own.dims) for p in places):
         return None
     return make(node.op, rest, **{**dict(node.attrs), "dim": places if isinstance(dim, tuple) else places[0]})
+
+
+def _masked_after(node: Expr) -> Expr | None:
+    """where(c, sum(a), 0) for sum(where(c, a, 0)), where c has one element along what is summed."""
+    (choice,) = node.args
+    condition, *branches = choice.args
+    live = [b for b in branches if b is not ex.ZERO]
+    told = not condition.is_differential and _is_constant(condition, node)
+    if len(live) != 1 or not told or not same_shape(shape_sources(live[0]), choice):
+        return None
+    reduced = _simplified(make(node.op, live[0], **dict(node.attrs)))
+    return rebuild(choice, [condition, *(b if b is ex.ZERO else reduced for b in branches)])
 
 
 def _chosen_constant(choice: Expr, over: Expr) -> Expr | None:
@@ -279,7 +293,7 @@ def _is_constant(factor: Expr, over: Expr) -> bool:
     if factor.is_static or (extent(factor) == SCALAR and not _is_open(factor)):
         return True
     dim = over["dim"]
-    if dim is None or over["keepdim"] is not True or _is_open(factor):
+    if dim is None or _is_open(factor):
         return False
     known = extent(factor)
     try:
@@ -287,7 +301,10 @@ def _is_constant(factor: Expr, over: Expr) -> bool:
     except ShapeConflict:
         return False
     if places is not None and known.exact:
-        return all(len(known.dims) < -p or known.dims[p] == 1 for p in places)
+        kept = over["keepdim"] is True  # without the reduced dimensions only those behind them fit
+        return all(len(known.dims) < -p or (kept and known.dims[p] == 1) for p in places)
+    if over["keepdim"] is not True:
+        return False
     if _is_open(factor, declared=False):
         return False
     sources = shape_sources(factor)

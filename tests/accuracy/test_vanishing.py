@@ -145,3 +145,11 @@ def test_second_derivatives_are_numbers_where_a_sum_is_zero() -> None:
         slopes = torch.autograd.grad(f(*given).sum(), given, create_graph=True)
         seconds.append(torch.autograd.grad(torch.stack(slopes).sum(), given))
     torch.testing.assert_close(*seconds)
+
+
+def test_a_derivative_that_is_divided_first_is_computed_so() -> None:
+    """Of the frequency in Planck's law: its square leaves the range of float32 where the quotient does not."""
+    tensors = "nu: {domain: '(0, oo)'}, t: {domain: '(0, oo)'}"
+    item = compiled_text(f"op: f\ntensors: {{{tensors}}}\noutputs: {{y: 2 * nu**3 / (exp(nu / t) - 1)}}\n")
+    nu, t = torch.tensor(1e-30, requires_grad=True), torch.tensor(0.5)
+    torch.testing.assert_close(torch.autograd.grad(item.function(nu, t), nu)[0], torch.tensor(2e-30), rtol=1e-5, atol=0)

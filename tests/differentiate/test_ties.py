@@ -6,9 +6,9 @@ import pytest
 import torch
 from compiled import compiled_text
 
-from symgrad.differentiate.ties import held, released
+from symgrad.differentiate.ties import compared, held, released
 from symgrad.ir.expr import make, symbol
-from symgrad.ir.truth import compare
+from symgrad.ir.truth import compare, where
 
 X = symbol("x")
 
@@ -48,3 +48,12 @@ def test_an_extremum_of_a_region_has_a_gradient(formula: str, dtype: torch.dtype
         torch.testing.assert_close(own, right)
     own, right = (torch.func.jvp(f, (x, y), (x * 0 + 1, y)) for f in (item.function, item.composite))
     torch.testing.assert_close(own, right)
+
+
+def test_what_is_held_in_comparisons_alone_is_a_part_of_the_formula_again() -> None:
+    x, y = symbol("x", "tensor"), symbol("y", "tensor")
+    total, quotient = x + y, make("held", (x - y) / x)
+    largest = make("amax", total, dim=-1, keepdim=True)
+    root = where(compare("eq", total, largest), y * quotient, 0)
+    assert held(root) is not root and compared(held(root)) is root
+    assert released(held(root)) is where(compare("eq", total, largest), y * (x - y) / x, 0)

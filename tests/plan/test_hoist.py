@@ -7,6 +7,7 @@ import torch
 from compiled import SPECS, compiled, compiled_text
 
 from symgrad.ir import expr as ex
+from symgrad.ir import truth
 from symgrad.ir.expr import Expr, make, symbol
 from symgrad.plan.hoist import hoisted
 
@@ -221,3 +222,32 @@ def test_what_has_fewer_dimensions_is_summed_over_the_same_ones(formula: str) ->
             )
         )
     torch.testing.assert_close(*slopes)
+
+
+def test_a_mask_and_factors_without_what_is_summed_leave_the_sum() -> None:
+    g, w, m = symbol("grad_y", "cotangent", ("N", "D")), symbol("w", "tensor", ("D",)), symbol("m", "tensor", ("N", 1))
+    over_rows, over_columns = ({"dim": dim, "keepdim": False} for dim in (0, 1))
+    mask, column = truth.compare("gt", w, 0), truth.compare("gt", m, 0)
+    assert hoisted(make("sum", w * g, **over_rows)) is w * make("sum", g, **over_rows)
+    masked = hoisted(make("sum", truth.where(mask, w * g, ex.ZERO), **over_rows))
+    assert masked is truth.where(mask, w * make("sum", g, **over_rows), ex.ZERO)
+    for kept in (make("sum", m * g, **over_columns), make("sum", truth.where(column, g, ex.ZERO), **over_columns)):
+        assert hoisted(kept) is kept  # whose column would not fit
+    apart = make("sum", truth.where(mask, g, w), **over_rows)
+    assert hoisted(apart) is apart
+
+
+def test_scales_of_columns_have_the_gradients_of_the_composite() -> None:
+    """SmoothQuant: the mask and the power of the largest of a column leave the sum over its rows."""
+    s = "max(amax(abs(x), dim=0), 0.5)**alpha / max(amax(abs(w), dim=1), 0.5)**(1 - alpha)"
+    item = compiled_text(
+        "op: f\ntensors: {x: {shape: [B, D]}, w: {shape: [D, M]}}\nhyperparameters: {alpha: 0.5}\n"
+        f"let: {{s: '{s}'}}\noutputs: {{u: x / s, v: 's[:, None] * w'}}\n"
+    )
+    x, w = (torch.randn(shape, dtype=torch.float64, requires_grad=True) for shape in ((5, 4), (4, 3)))
+    for alpha in (0.0, 0.3, 1.0):
+        found, right = (
+            torch.autograd.grad([y.sin().sum() for y in f(x, w, alpha)], (x, w))
+            for f in (item.function, item.composite)
+        )
+        torch.testing.assert_close(found, right)
