@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/student_t_log_prob.yaml
 # sha256: spec 940b59a72407ea35, code d4e28221c7809ac7, text 88a8f8ea313bc58e
-# files: student_t_log_prob.py test_student_t_log_prob.py _runtime.py _special.py
+# files: student_t_log_prob.py test_student_t_log_prob.py student_t_log_prob.cpp _kernels.h _kernels.py _runtime.py _special.py
 """student_t_log_prob against its formula.
 
 z        = (x - loc) / scale

@@ -391,7 +391,7 @@ def _are_tensors(lead: frozenset[Any]) -> bool:
 
 
 _RULES: dict[str, Callable[[Elements, Expr], Value]] = {
-    "boundary": Elements._boundary,
+    **dict.fromkeys(("boundary", "held"), Elements._boundary),
     "unsqueeze": Elements._unsqueeze,
     "expand": Elements._expand,
     "restore": Elements._restore,

@@ -76,3 +76,8 @@ def test_an_output_without_a_tangent_has_one_of_zeros():
 def test_outputs_of_different_shapes_have_no_pass_in_common(tensors, outputs):
     found = passes(tensors, outputs)
     assert found.forward is None
+
+
+def test_what_is_divided_first_is_part_of_a_pass():
+    found = passes("v: , t: , s: , k: {domain: '(0, oo)'}", "y: v*(t - s)/k")
+    assert found.forward is not None and found.backward is not None
