@@ -153,3 +153,9 @@ def test_a_derivative_that_is_divided_first_is_computed_so() -> None:
     item = compiled_text(f"op: f\ntensors: {{{tensors}}}\noutputs: {{y: 2 * nu**3 / (exp(nu / t) - 1)}}\n")
     nu, t = torch.tensor(1e-30, requires_grad=True), torch.tensor(0.5)
     torch.testing.assert_close(torch.autograd.grad(item.function(nu, t), nu)[0], torch.tensor(2e-30), rtol=1e-5, atol=0)
+
+
+def test_nothing_is_widened_that_divides_first() -> None:
+    item = compiled_text("op: f\ntensors: {v: , t: , s: , k: {domain: '(0, oo)'}}\noutputs: {y: v * (t - s) / k}\n")
+    for _, variant in item.operation.variants():
+        assert not variant.wide_values and not variant.wide_slopes and not variant.wide_alone

@@ -38,6 +38,7 @@ def test_there_is_no_mean_of_slices_that_leave_nothing(reduction: str) -> None:
     small, large = ({symbols["x"]: shape, symbols["w"]: shape} for shape in ((3, 2), (3, 3)))
     assert judge.conflict(small) == f"a {reduction} of nothing" and judge.conflict(large) is None
     assert judge.conflict(small, may_be_empty=True) is None
+    assert judge.conflict({symbols["x"]: (0, 2), symbols["w"]: (0, 2)}) is None
     others, symbols = fitting("sum(x[..., 1:-1] * w[..., 1:-1], dim=-1)")
     assert others.conflict({symbols["x"]: (3, 2), symbols["w"]: (3, 2)}) is None
 

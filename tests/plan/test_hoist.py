@@ -251,3 +251,24 @@ def test_scales_of_columns_have_the_gradients_of_the_composite() -> None:
             for f in (item.function, item.composite)
         )
         torch.testing.assert_close(found, right)
+
+
+def test_what_lacks_a_dimension_that_is_summed_stays_in_the_sum() -> None:
+    one, column = symbol("u", "tensor", (1, 1, "T")), symbol("b", "tensor", ("C", 1))
+    g = symbol("grad_y", "cotangent", (1, 1, 1))
+    both = make("sum", one * column * g, dim=(0, 1), keepdim=True)
+    assert hoisted(both) is both
+    mask = truth.compare("gt", symbol("m", "tensor", ("N", 1)), 0)
+    of_row = make("sum", truth.where(mask, symbol("grad_z", "cotangent", ("D",)), ex.ZERO), dim=1, keepdim=True)
+    assert hoisted(of_row) is of_row
+
+
+@pytest.mark.parametrize("formula", ["mean(x + mean(x * s), dim=0)", "sum(x * y) * s + mean(x + s, dim=0)"])
+def test_what_is_expanded_is_not_added_up_one_after_the_other(formula: str) -> None:
+    shapes = "x: {shape: [N, D]}, y: {shape: [N, D]}, s: {shape: []}"
+    item = compiled_text(f"op: f\ntensors: {{{shapes}}}\noutputs: {{z: '{formula} + 0 * sum(y)'}}\n")
+    x, y, s = torch.randn(100_000, 2), torch.randn(100_000, 2), torch.tensor(0.7, requires_grad=True)
+    (found,) = torch.autograd.grad(item.function(x, y, s).sum(), s)
+    doubles = x.double(), y.double(), s.detach().double().requires_grad_()
+    (right,) = torch.autograd.grad(item.composite(*doubles).sum(), doubles[2])
+    torch.testing.assert_close(found.double(), right, rtol=2e-5, atol=0)

@@ -115,6 +115,13 @@ def test_a_mistake_is_shown_in_the_python_source(tmp_path: Path, body: str, plac
     assert message in str(caught.value)
 
 
+def test_a_value_may_have_the_name_of_the_function_that_gives_it(tmp_path: Path) -> None:
+    path = tmp_path / "ops.py"
+    path.write_text("from symgrad import op\n@op\ndef f(x):\n    exp = exp(x)\n    return exp * x\n")
+    (spec,) = load_specs(path)
+    assert as_yaml(spec).endswith("let:\n  exp: exp(x)\noutputs:\n  y: exp * x\n")
+
+
 def test_a_name_may_have_several_values_in_turn(tmp_path: Path) -> None:
     path = tmp_path / "ops.py"
     path.write_text(

@@ -37,7 +37,7 @@ def _reduced(loss: Expr, weight: Expr, reduction: Expr) -> Expr:
     whole = total(loss, None, keepdim=False)
     weights = total(weight, None, keepdim=False)
     nothing = compare("eq", weights, 0)  # the mean is no number then, but every gradient is 0
-    mean = where(nothing, NAN, whole / where(nothing, ONE, weights))
+    mean = where(nothing, NAN, whole / weights)
     if reduction.op == "text":
         found = {"mean": mean, "sum": whole, "none": loss}.get(reduction["value"])
         if found is None:
