@@ -25,7 +25,7 @@ def held(root: Expr) -> Expr:
 
 
 def compared(root: Expr) -> Expr:
-    """The formula with what was held in comparisons as a part of the formula around it again."""
+    """The formula with what `held` held in comparisons as a part of it again; what is divided first stays held."""
     if "held" not in operations(root):
         return root
     return _mapped(root, lambda node: compare("eq", *map(_inside, node.args)) if node.op == "eq" else node)

@@ -32,7 +32,7 @@ class Fitting:
     def conflict(self, shapes: Given, *, may_be_empty: bool = False) -> str | None:
         """Why tensors cannot have these shapes, as far as they are given; None if they can.
 
-        So is a mean, a variance or an extremum of slices that leave no element, unless they `may_be_empty`.
+        A mean, a variance or an extremum of slices that leave no element is a reason too, unless they `may_be_empty`.
         """
         self._tries += 1
         may_be_empty |= any(0 in shape for shape in shapes.values())

@@ -234,3 +234,10 @@ def test_a_tangent_may_be_no_number_only_where_that_of_the_composite_is_none() -
     given: Any = {"double_backward": False}
     assert sentences("every_branch", Straight.apply, dead, Input("x"), **given) == []
     assert "the tangent is nan" in sentences("every_branch", Straight.apply, plain, Input("x"), **given)[0]
+
+    class Tripled(Straight):
+        @staticmethod
+        def jvp(ctx: Any, tangent: Tensor) -> Tensor:
+            return tangent * 3
+
+    assert "the tangent is" in sentences("every_branch", Tripled.apply, dead, Input("x"), **given)[0]
