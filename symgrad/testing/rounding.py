@@ -1,7 +1,8 @@
 """What rounding explains: a result may differ from the reference as much as rounding errors move the reference.
 
 Where digits cancel, the composite has lost them itself. How many is seen by Monte Carlo arithmetic (Parker, 1997),
-for which it runs again with another rounding error in every operation.
+for which it runs again with another rounding error in every operation. What leaves the range of its dtype there, as
+the square of an exponential does, stands for any number near that end.
 """
 
 from __future__ import annotations
@@ -65,14 +66,33 @@ class _Perturbed(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
         is_view = any(r.alias_info is not None for r in func._schema.returns)
-        computes = any(_is_float(a) for a in pytree.tree_leaves((args, kwargs)))
-        return result if is_view or not computes else pytree.tree_map(self.moved, result)
+        operands = [a for a in pytree.tree_leaves(args) if isinstance(a, (Tensor, int, float))]
+        if is_view or not any(map(_is_float, operands)):
+            return result
+        return pytree.tree_map(lambda value: self.moved(value, func, operands), result)
 
-    def moved(self, value: Any) -> Any:
+    def moved(self, value: Any, func: Any, operands: Sequence[Any]) -> Any:
         if not _is_float(value):
             return value
         parts = 0.5 + torch.rand(value.shape, generator=self.generator, dtype=torch.float64).to(value.device)
-        return (value.double() * (1 + self.sign * torch.finfo(value.dtype).eps * parts)).to(value.dtype)
+        inside = _in_range(value, func, operands).double()
+        return (inside * (1 + self.sign * torch.finfo(value.dtype).eps * parts)).to(value.dtype)
+
+
+_PRODUCTS = (torch.ops.aten.mul, torch.ops.aten.div)  # where only underflow makes 0 of what is not 0
+
+
+def _in_range(value: Tensor, func: Any, operands: Sequence[Any]) -> Tensor:
+    """A result, but a number near the end of the range where it overflows or underflows."""
+    limits = torch.finfo(value.dtype)
+    if all(a.isfinite().all() for a in operands if isinstance(a, Tensor)):
+        value = value.nan_to_num(nan=torch.nan, posinf=limits.max / 2, neginf=-limits.max / 2)
+    if func.overloadpacket in _PRODUCTS:
+        lost = value == 0
+        for a in operands:
+            lost = lost & (a != 0)
+        value = value.masked_fill(lost, limits.tiny)
+    return value
 
 
 def _is_float(value: Any) -> bool:

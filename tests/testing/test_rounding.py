@@ -30,6 +30,15 @@ def test_what_rounding_does_not_explain_is_found() -> None:
     assert found(1.5 + small, lambda: (torch.exp(small) - 1 - small) / small**2 * 2)
 
 
+def test_what_leaves_the_range_in_the_reference_explains_what_it_reaches() -> None:
+    large = torch.exp(torch.linspace(400, 500, 8, dtype=torch.float64))
+    half = torch.full_like(large, 0.5)
+    assert found(half, lambda: 0.25 + large * (large / (large * large))) == []
+    assert found(half, lambda: 0.5 + large * (large * (1 / large / large))) == []
+    assert found(half, lambda: 1 / (1 + large * large) + 0.25)
+    assert found(half, lambda: large * 0 + 0.25)
+
+
 def test_another_dtype_or_shape_is_found() -> None:
     assert "dtype" in found(X.float(), lambda: X * 1)[0]
     assert "dtype" in found(X, lambda: X.float() * 1)[0]
