@@ -5,7 +5,7 @@ A product summed to a tensor's shape has in common with others what broadcasts f
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -16,6 +16,8 @@ from symgrad.ops.tensors.shapes import same_shape, shape_sources
 
 Estimate = Callable[[list[Expr]], float]
 
+_MOST_TERMS = 8  # of a sum that is looked at
+
 
 def distribute_cotangents(gradients: list[Expr], estimate: Estimate) -> list[Expr]:
     """The gradients, each with its common factors inside or outside of the sum they multiply, as is cheaper in all.
@@ -23,15 +25,24 @@ def distribute_cotangents(gradients: list[Expr], estimate: Estimate) -> list[Exp
     What is estimated are a gradient and those that have an operation in common with it: the others cost what they do.
     """
     best, inside = list(gradients), [_operations(g) for g in gradients]
-    for i, gradient in enumerate(best):
-        for other in (_distributed(gradient), _collected(gradient)):
-            if other is not gradient:
-                own = inside[i] | _operations(other)
-                near = [k for k, theirs in enumerate(inside) if k == i or not own.isdisjoint(theirs)]
-                price = estimate([other if k == i else best[k] for k in near])
-                if price < estimate([best[k] for k in near]):
-                    best[i], inside[i] = other, own
+    for i in range(len(best)):
+        pending = [*_other_forms(best[i])]
+        while pending:
+            other = pending.pop(0)
+            own = inside[i] | _operations(other)
+            near = [k for k, theirs in enumerate(inside) if k == i or not own.isdisjoint(theirs)]
+            price = estimate([other if k == i else best[k] for k in near])
+            if price < estimate([best[k] for k in near]):
+                best[i], inside[i] = other, own
+                pending = [*_collected(other)]
     return best
+
+
+def _other_forms(gradient: Expr) -> Iterator[Expr]:
+    distributed = _distributed(gradient)
+    if distributed is not gradient:
+        yield distributed
+    yield from _collected(gradient)
 
 
 def _operations(root: Expr) -> set[Expr]:
@@ -50,26 +61,35 @@ def _distributed(gradient: Expr) -> Expr:
     return ex.add(*(ex.mul(term, *others) for term in sums[0].args))
 
 
-def _collected(gradient: Expr) -> Expr:
-    """What two terms have in common, of the gradient's own shape, outside of their sum."""
-    if gradient.op != "add" or len(gradient.args) != 2:
-        return gradient
+def _collected(gradient: Expr) -> Iterator[Expr]:
+    """What some terms have in common, of the gradient's own shape, outside of their sum, which may be a factor."""
+    if gradient.op == "mul":
+        sums = [f for f in gradient.args if f.op == "add" and not f.is_static]
+        for total in sums if len(sums) == 1 else ():
+            others = [f for f in gradient.args if f is not total]
+            yield from (ex.mul(*others, collected) for collected in _collected(total))
+    if gradient.op != "add" or len(gradient.args) > _MOST_TERMS:
+        return
     terms = [_Term.of(t) for t in gradient.args]
     like = next((t.like for t in terms if t.like is not None), None)
-    first, second = (t.powers for t in terms)
-    common = {
-        base: min(first[base], second[base])
-        for base in first
-        if base in second and (like is None or shape_sources(base) == shape_sources(like))
-    }
-    if not common:
-        return gradient
-    outside = ex.mul(*(ex.power(base, n) for base, n in common.items()))
-    result = ex.mul(outside, ex.add(*(t.without(common) for t in terms)))
-    return result if same_shape(shape_sources(result), gradient) else gradient
+    shared = [base for base in dict.fromkeys(b for t in terms for b in t.powers) if _is_common(base, like)]
+    for members in dict.fromkeys(frozenset(t for t in terms if base in t.powers) for base in shared):
+        if len(members) < 2:
+            continue
+        least = {b: min(t.powers.get(b, 0) for t in members) for b in shared}
+        common = {b: n for b, n in least.items() if n}
+        inside = ex.add(*(t.without(common) for t in terms if t in members))
+        rest = [own for own, t in zip(gradient.args, terms, strict=True) if t not in members]
+        result = ex.add(ex.mul(*(ex.power(b, n) for b, n in common.items()), inside), *rest)
+        if same_shape(shape_sources(result), gradient):
+            yield result
 
 
-@dataclass(frozen=True)
+def _is_common(base: Expr, like: Expr | None) -> bool:
+    return like is None or shape_sources(base) == shape_sources(like)
+
+
+@dataclass(frozen=True, eq=False)
 class _Term:
     """A product, perhaps summed to the shape of `like`: the whole positive powers of its factors, and the others."""
 

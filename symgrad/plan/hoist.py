@@ -63,6 +63,8 @@ def _simplified(node: Expr) -> Expr:
         node = _with_one_factor(joined_outer_products(rejoined(node)))
     if node.op == "mul":
         node = _without_signs(_without_ones(node))
+    if node.op == "where":
+        node = _of_small_choice(node)
     return node if node.op in TENSOR_OPS or not node.args else _without_expansions(node)
 
 
@@ -111,6 +113,50 @@ def _without_numbers(product: Expr) -> Expr:
             operands[k] = ex.mul(*(f for f in operand.args if f not in own))
             numbers += own
     return ex.mul(*numbers, make(product.op, *operands, **dict(product.attrs))) if numbers else product
+
+
+# ------------------------------------------------------------------------------------------------ choices
+def _of_small_choice(choice: Expr) -> Expr:
+    """a * where(c, b, d) for where(c, a * b, a * d), where c has fewer elements than a.
+
+    Only what is a number wherever the tensors are leaves a branch: in one that is not taken it is multiplied by 0.
+    """
+    condition, *branches = choice.args
+    live = [frozenset(b.factors) for b in branches if b is not ex.ZERO]
+    if condition.is_static or not live:
+        return choice
+    common = [f for f in live[0].intersection(*live[1:]) if _is_safe(f) and _is_larger(f, condition)]
+    if not common:
+        return choice
+    rest = [b if b is ex.ZERO else ex.mul(*(f for f in b.factors if f not in common)) for b in branches]
+    if all(r.is_static for r in rest):
+        return choice  # a mask is what keeps out what is no number
+    result = ex.mul(*common, rebuild(choice, [condition, *rest]))
+    return result if same_shape(shape_sources(result), choice) else choice
+
+
+def _is_larger(factor: Expr, condition: Expr) -> bool:
+    """Whether it is known that a factor has more elements than a condition, or this one alone."""
+    of, own = extent(condition), extent(factor)
+    if not of.exact or _is_open(condition):
+        return False
+    return (own != SCALAR and of == SCALAR) or (own.exact and elements(factor) > elements(condition))
+
+
+def _is_safe(factor: Expr) -> bool:
+    """Whether a factor is a number wherever the tensors that it is made of are moderate numbers."""
+    if factor.op in _BOUNDED:
+        return all(n.is_static or not n.args or _is_arithmetic(n) for n in topological(*factor.args))
+    return factor.is_static or not factor.args or (factor.op in ("add", "expand") and all(map(_is_safe, factor.args)))
+
+
+_BOUNDED = frozenset({"sign", "tanh", "sigmoid"})
+_ARITHMETIC = frozenset({"add", "mul", "boundary", "abs", "minimum", "maximum", *_SUMS})
+
+
+def _is_arithmetic(node: Expr) -> bool:
+    n = node.args[1].number if node.op == "pow" else None
+    return node.op in _ARITHMETIC or (n is not None and n > 0 and n.denominator == 1)
 
 
 # ------------------------------------------------------------------------------------------------ sums

@@ -8,6 +8,7 @@ from random_expressions import X, Y, Z
 
 from symgrad.ir import expr as ex
 from symgrad.ir.expr import make, symbol
+from symgrad.ir.traversal import topological
 from symgrad.plan.distribute import distribute_cotangents
 
 G = symbol("grad_y", "cotangent")
@@ -43,3 +44,15 @@ def test_what_terms_have_in_common_is_collected_where_that_is_cheaper() -> None:
     apart = ex.add(make("sum_to", Y * Z * G, X), Y * X)
     assert collected(apart) is apart
     assert distribute_cotangents([ex.add(X * Y, X * Z)], lambda roots: 1.0) == [ex.add(X * Y, X * Z)]
+
+
+def test_terms_are_collected_by_what_some_of_them_have_in_common_step_by_step() -> None:
+    """Losses of totals have them: factors of all elements beside numbers of which the sum is small."""
+    a, b, c = (symbol(name, "tensor", ()) for name in "abc")
+    sums = {"a": a, "b": b, "c": c}
+
+    def passes(roots: list[Any]) -> float:
+        return sum(1.0 for n in topological(*roots) if n.op in ("add", "mul") and n.tensors - {*sums.values()})
+
+    (found,) = distribute_cotangents([X * Y * a + X * Z * b + X * Y * c + Z**2], passes)
+    assert found is X * (Y * (a + c) + Z * b) + Z**2

@@ -230,11 +230,29 @@ def test_a_mask_and_factors_without_what_is_summed_leave_the_sum() -> None:
     mask, column = truth.compare("gt", w, 0), truth.compare("gt", m, 0)
     assert hoisted(make("sum", w * g, **over_rows)) is w * make("sum", g, **over_rows)
     masked = hoisted(make("sum", truth.where(mask, w * g, ex.ZERO), **over_rows))
-    assert masked is truth.where(mask, w * make("sum", g, **over_rows), ex.ZERO)
+    assert masked is truth.where(mask, w, ex.ZERO) * make("sum", g, **over_rows)
     for kept in (make("sum", m * g, **over_columns), make("sum", truth.where(column, g, ex.ZERO), **over_columns)):
         assert hoisted(kept) is kept  # whose column would not fit
     apart = make("sum", truth.where(mask, g, w), **over_rows)
     assert hoisted(apart) is apart
+
+
+def test_what_is_larger_than_a_condition_leaves_its_choice_if_no_branch_makes_it_infinite() -> None:
+    """A trust ratio chooses between numbers, by which whole tensors are multiplied."""
+    g, x, a = symbol("grad_y", "cotangent", ("N",)), symbol("x", "tensor", ("N",)), symbol("a", "tensor", ())
+    total = make("sum", x, dim=None, keepdim=False)
+    above = truth.compare("gt", total, 0)
+    side = make("sign", x * a)
+    assert hoisted(truth.where(above, side * g * a, ex.ZERO)) is side * g * truth.where(above, a, ex.ZERO)
+    steep = truth.where(above, 1 / x, ex.ZERO)
+    assert hoisted(truth.where(above, g / x, ex.ZERO)) is g * steep
+    assert hoisted(truth.where(above, g / total, g)) is g * truth.where(above, 1 / total, ex.ONE)
+    for kept in (
+        truth.where(truth.compare("gt", x, 0), g * a, ex.ZERO),
+        truth.where(above, g, x),
+        truth.where(above, g, ex.ZERO),
+    ):
+        assert hoisted(kept) is kept
 
 
 def test_scales_of_columns_have_the_gradients_of_the_composite() -> None:
