@@ -11,7 +11,7 @@ from symgrad.accuracy.measure import ALLOWED, Score
 from symgrad.accuracy.rewrite import Step
 from symgrad.ir.expr import Expr
 
-__all__ = ["JOINED", "LENIENT", "WIDE", "Candidate", "Choice", "Effort", "graded"]
+__all__ = ["APPROXIMATED", "JOINED", "LENIENT", "WIDE", "Candidate", "Choice", "Effort", "graded"]
 
 _MOST_EFFORT = 12_000_000  # operations times points for all formulas of an operation: some five seconds of a core
 _SHARE = 2  # of what is left, that part may be spent for one formula
@@ -58,6 +58,7 @@ LENIENT = 3.2  # float64 may err this much more than float32 before anything is 
 
 
 JOINED = "two-forms"
+APPROXIMATED = "approximation"
 """The name of the step to a choice between two forms."""
 
 
@@ -78,6 +79,11 @@ class Choice:
     def is_joined(self) -> bool:
         """Whether the form is a choice between two, whose steps come after each other here."""
         return any(step.rule == JOINED for step in self.steps)
+
+    @property
+    def is_approximated(self) -> bool:
+        """Whether the form is a rational approximation somewhere: good for what it approximates, not for its slope."""
+        return any(step.rule == APPROXIMATED for step in self.steps)
 
     def mapped(self, form: Callable[[Expr], Expr], step: Callable[[Expr], Expr]) -> Choice:
         """The same choice between other forms, derived by steps on other expressions."""

@@ -15,7 +15,7 @@ from itertools import islice
 
 from symgrad.accuracy.approximate import Target, is_readable, near, readings
 from symgrad.accuracy.cancellation import cancelling, cancelling_terms, erring_places, intervals_where_it_errs
-from symgrad.accuracy.candidates import JOINED, LENIENT, WIDE, Candidate, Choice, Effort, graded
+from symgrad.accuracy.candidates import APPROXIMATED, JOINED, LENIENT, WIDE, Candidate, Choice, Effort, graded
 from symgrad.accuracy.cost import price, total
 from symgrad.accuracy.equality import Check
 from symgrad.accuracy.evaluate import FLOAT32, FLOAT64, Environment, Format
@@ -372,7 +372,7 @@ class _Search(Pool):
             return
         why = "a rational approximation where everything cancels"
         result = replaced(form, node, rest + inside)
-        self.add(result, (*self.origin[form], Step("approximation", part, inside, why)), approximate=True)
+        self.add(result, (*self.origin[form], Step(APPROXIMATED, part, inside, why)), approximate=True)
 
     # ------------------------------------------------------------------------------------------ cost
     def cheapen(self) -> None:

@@ -102,15 +102,17 @@ def sample_points(
     *,
     powers: bool = False,
     ratios: bool = False,
+    signs: bool = False,
 ) -> dict[Format, list[Environment]]:
     """Points for each format: each tensor over all magnitudes with the others moderate, then all extreme together, then
     all nearly equal.
 
     `scalars` gives the values of the hyperparameters, which are cycled through. At most `most` points, evenly thinned.
     With `powers`, for formulas with a tensor as exponent, all tensors are integers at some, and each is 0 at some.
-    With `ratios` there are some more, at which all tensors are about as large or as small.
+    With `ratios` there are some more, at which all tensors are about as large or as small. Samples alternate in sign:
+    with `signs` any of them meet.
     """
-    return {target: _points(tensors, scalars, target, most, powers, ratios) for target in (FLOAT32, FLOAT64)}
+    return {target: _points(tensors, scalars, target, most, powers, ratios, signs) for target in (FLOAT32, FLOAT64)}
 
 
 def _points(
@@ -120,6 +122,7 @@ def _points(
     most: int,
     powers: bool,
     ratios: bool,
+    signs: bool,
 ) -> list[Environment]:
     settings = settings_of(scalars)
     sweeps: dict[Expr, Sequence[Any]] = {}
@@ -133,11 +136,14 @@ def _points(
 
     def swept(i: int, k: int) -> Environment:
         symbol = names[i]
-        others = {o: moderate[o][(k * (3 + j) + i) % len(moderate[o])] for j, o in enumerate(names)}
+        others = {o: moderate[o][(k * (3 + j) + i + turned(k, j)) % len(moderate[o])] for j, o in enumerate(names)}
         return {**others, symbol: sweeps[symbol][k]}
 
     def joint(k: int) -> Environment:
-        return {o: sweeps[o][(k * (2 * j + 1) * 7 + j) % len(sweeps[o])] for j, o in enumerate(names)}
+        return {o: sweeps[o][(k * (2 * j + 1) * 7 + j + turned(k, j)) % len(sweeps[o])] for j, o in enumerate(names)}
+
+    def turned(k: int, j: int) -> int:
+        return int(k * (j + 1) * _GOLDEN) % 2 if signs else 0
 
     names = list(tensors)
     makers: list[Callable[[], Environment]] = [

@@ -93,8 +93,8 @@ class Judges:
         return self._memory.points[key]
 
     def _new_points(self, region: Expr, most: int) -> dict[Format, list[Environment]]:
-        ratios = self._is_given(region)  # what is computed from tensors is seldom so large
-        return sample_points(*self._variables(region), most, powers=self._raises, ratios=ratios)
+        given = self._is_given(region)  # what is computed from tensors is seldom so large, and has no counterexamples
+        return sample_points(*self._variables(region), most, powers=self._raises, ratios=given, signs=not given)
 
     def _variables(self, region: Expr) -> tuple[dict[Expr, Interval], dict[Expr, Sequence[Any]]]:
         """Where the tensors of a region are, and the values that its other symbols may have."""

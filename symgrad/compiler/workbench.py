@@ -119,7 +119,7 @@ class Workbench(Judges):
     def _derive(self, region: Expr) -> Expr:
         """Keep the partials of the form that was chosen for a region, beside those of the region itself."""
         choice = self.chosen(region)
-        if choice.chosen.form is not choice.formula and not choice.chosen.wide:
+        if choice.chosen.form is not choice.formula and not (choice.chosen.wide or choice.is_approximated):
             leaves = [leaf for leaf in region_leaves(region) if not (leaf.is_static or leaf.is_boolean)]
             others = partials(released(self._placed(choice, region)), leaves)
             self._of_values |= {own: others[leaf] for leaf, own in partials(region, leaves).items()}

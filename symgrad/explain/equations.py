@@ -69,7 +69,7 @@ def _rows(variant: Variant, program: Program) -> list[tuple[str, Expr, str]]:
 def _partial(variant: Variant, key: tuple[str, str]) -> tuple[Expr, str]:
     """A partial derivative and a note; as the formula gives it where coefficients of an approximation would hide it."""
     choice = variant.slope_choices.get(key)
-    if choice is None or all(step.rule != "approximation" for step in choice.steps):
+    if choice is None or not choice.is_approximated:
         return variant.partials[key], ""
     return substitute(choice.formula, variant.stand_ins.get(key, {})), "  (a rational approximation where it cancels)"
 

@@ -184,6 +184,14 @@ def test_a_sample_is_not_shared_between_calls() -> None:
     assert first is not sample_points(tensors, {}, 50)
 
 
+def test_any_signs_meet_beside_a_large_number() -> None:
+    """A mask that is computed, and what overflows below zero: by turns, one would never see the other."""
+    found = sample_points(dict.fromkeys((X, Y), ALL_REALS), {}, 256, signs=True)[FLOAT32]
+    for large, other in ((X, Y), (Y, X)):
+        sides = {(p[large] > 0, p[other] > 0) for p in found if 88 < abs(p[large]) < 1e4}
+        assert len(sides) == 4, large
+
+
 def test_tensors_are_met_where_they_are_nearly_equal() -> None:
     """Where what a difference of products loses is not forgiven as conditioning."""
     found = sample_points({X: ALL_REALS, Y: ALL_REALS}, {}, 256)[FLOAT32]

@@ -294,3 +294,16 @@ def test_second_derivatives_are_numbers_where_a_guarded_length_is_zero() -> None
     given = [torch.zeros(2, requires_grad=True) for _ in range(2)]
     first = torch.autograd.grad(module.angle(*given).sum(), given, create_graph=True)
     assert all(g.isfinite().all() for g in torch.autograd.grad(sum(g.sum() for g in first), given))
+
+
+def test_gradients_behind_a_mask_are_finite_where_what_it_masks_is_far_below_zero() -> None:
+    """Masked attention by sigmoids: no form may be chosen that overflows on one side of the mask alone."""
+    item = compiled_text(
+        "op: f\ntensors: {q: {shape: [B, T, D]}, k: {shape: [B, T, D]}, mask: {shape: [B, T], dtype: bool}}\n"
+        "outputs: {o: 'where(mask[:, None], sigmoid(q @ k.mT / sqrt(D) - log(T)), 0)'}"
+    )
+    q, k = (torch.randn(1, 6, 8, generator=torch.Generator().manual_seed(n)).mul(20).requires_grad_() for n in (0, 1))
+    mask = torch.tensor([[True, False, True, True, False, True]])
+    assert (q @ k.mT / 8**0.5).min() < -104
+    for gradient in torch.autograd.grad(item.function(q, k, mask).sum(), (q, k)):
+        assert gradient.isfinite().all()
