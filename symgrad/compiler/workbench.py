@@ -282,8 +282,8 @@ class Workbench(Judges):
         return self._by_region(root, lambda region: self._guarded(region, _MODERATE))
 
     def _guarded(self, region: Expr, most: float = math.inf) -> Expr:
-        """A region with its dead branches guarded where no argument exceeds `most`."""
-        flat, back = isolate(region)
+        """A region with its dead branches guarded where no argument exceeds `most`, also in what is divided first."""
+        flat, back = isolate(region, through=("held",))
         if not any(n.op == "where" for n in topological(flat)):
             return region
         points = [p for p in self.points(flat, 40)[FLOAT64] if all(abs(p[s]) <= most for s in flat.tensors)]
@@ -358,9 +358,10 @@ def of_shape(form: Expr, operand: Expr, lends_shape: bool = False) -> Expr:
     return operand if lends_shape else make("expand", form, operand)
 
 
-def isolate(region: Expr) -> tuple[Expr, dict[Expr, Expr]]:
-    """A region with results of tensor operations as free symbols, and what these stand for."""
-    operations = [leaf for leaf in region_leaves(region) if is_tensor_op(leaf)]
+def isolate(region: Expr, through: Collection[str] = ()) -> tuple[Expr, dict[Expr, Expr]]:
+    """A region with results of tensor operations as free symbols, but of those it goes `through`, and what these stand
+    for."""
+    operations = [leaf for leaf in region_leaves(region, through) if is_tensor_op(leaf)]
     if not operations:
         return region, {}
     symbols = {op: _stand_in(op, f"_{op.op}{i}") for i, op in enumerate(operations)}

@@ -7,7 +7,7 @@ the tensor operations. Higher orders are these functions applied again; there is
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 from symgrad.ir import expr as ex
 from symgrad.ir import truth
@@ -25,8 +25,11 @@ def is_tensor_op(node: Expr) -> bool:
     return node.op in TENSOR_OPS
 
 
-def region_leaves(root: Expr) -> list[Expr]:
-    """What a pointwise region reads: tensor symbols and results of tensor operations, in order of first use."""
+def region_leaves(root: Expr, through: Collection[str] = ()) -> list[Expr]:
+    """What a pointwise region reads: tensor symbols and results of tensor operations, in order of first use.
+
+    Operations that it goes `through` are a part of it: what is held is a value like another.
+    """
     seen: dict[Expr, None] = {}
     done: set[Expr] = set()
     stack = [root]
@@ -35,7 +38,7 @@ def region_leaves(root: Expr) -> list[Expr]:
         if node in done:
             continue
         done.add(node)
-        if is_tensor_op(node) or (node.op == "sym" and node.tensors):
+        if (is_tensor_op(node) and node.op not in through) or (node.op == "sym" and node.tensors):
             seen[node] = None
         else:
             stack.extend(reversed(node.args))

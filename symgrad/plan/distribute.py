@@ -76,7 +76,7 @@ def _collected(gradient: Expr) -> Iterator[Expr]:
     for members in dict.fromkeys(frozenset(t for t in terms if base in t.powers) for base in shared):
         if len(members) < 2:
             continue
-        least = {b: min(t.powers.get(b, 0) for t in members) for b in shared}
+        least = {b: min(t.powers.get(b, Fraction(0)) for t in members) for b in shared}
         common = {b: n for b, n in least.items() if n}
         inside = ex.add(*(t.without(common) for t in terms if t in members))
         rest = [own for own, t in zip(gradient.args, terms, strict=True) if t not in members]

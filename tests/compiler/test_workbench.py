@@ -307,3 +307,14 @@ def test_gradients_behind_a_mask_are_finite_where_what_it_masks_is_far_below_zer
     assert (q @ k.mT / 8**0.5).min() < -104
     for gradient in torch.autograd.grad(item.function(q, k, mask).sum(), (q, k)):
         assert gradient.isfinite().all()
+
+
+def test_second_derivatives_are_finite_where_a_dead_branch_divides_first() -> None:
+    item = compiled_text(
+        "op: f\ntensors: {u: , v: }\noutputs: {t: 'where(v > 0, exp(-(u + sqrt(v))**2), 0) * v', "
+        "s: 'where(v > 0, u * exp(-(u + sqrt(v))**2), 3)'}"
+    )
+    u, v = torch.tensor([[0.5, -0.3, 0.2], [-0.4, 0.7, -2.0]], dtype=torch.float64).requires_grad_().unbind()
+    first = torch.autograd.grad([y.sum() for y in item.function(u, v)], (u, v), create_graph=True)
+    for second in torch.autograd.grad([g.sum() for g in first], (u, v)):
+        assert second.isfinite().all()
