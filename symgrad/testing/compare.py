@@ -10,8 +10,9 @@ import torch
 from torch import Tensor
 
 from symgrad.testing.facts import Subject
+from symgrad.testing.samples import present
 
-__all__ = ["differences", "gradient_names", "number", "tolerances"]
+__all__ = ["differences", "gradient_names", "number", "result_names", "tolerances"]
 
 _TOLERANCES = {
     torch.float16: (2e-3, 1e-4),
@@ -35,6 +36,12 @@ def number(value: Any) -> str:
 def gradient_names(subject: Subject, places: Sequence[int]) -> list[str]:
     """What the gradients in some tensors are called."""
     return [f"the gradient of {subject.inputs[i].name}" for i in places]
+
+
+def result_names(subject: Subject, tensors: Sequence[Any], wanted: Sequence[int] | None = None) -> list[str]:
+    """What the outputs, and the gradients in the tensors that are wanted and present, are called."""
+    places = present(tensors, subject.places if wanted is None else wanted)
+    return [*subject.outputs, *gradient_names(subject, places)]
 
 
 def differences(

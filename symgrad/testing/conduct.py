@@ -16,13 +16,14 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.checkpoint import checkpoint
 
 from symgrad.testing.checks import check
-from symgrad.testing.compare import differences, gradient_names
+from symgrad.testing.compare import differences, gradient_names, result_names
 from symgrad.testing.facts import Settings, Shapes, Subject
 from symgrad.testing.rounding import unexplained
 from symgrad.testing.samples import (
     bound,
     composite,
     descended,
+    differentiated,
     draw,
     expected,
     gradients,
@@ -150,7 +151,7 @@ def inputs_left_alone(subject: Subject, device: str) -> Iterator[str]:
         )
         roots = [y for y in outputs if y.requires_grad]
         cotangents = [3 * torch.ones_like(y) for y in roots]
-        wrt = [t for t in arguments if t is not None and t.requires_grad]
+        wrt = differentiated(arguments)
         for recorded in (False, True) if roots else ():
             torch.autograd.grad(roots, wrt, cotangents, retain_graph=True, create_graph=recorded, allow_unused=True)
         if not all(bool((c == 3).all()) for c in cotangents):
@@ -177,7 +178,7 @@ def changes_are_noticed(subject: Subject, device: str) -> Iterator[str]:
         altered: Any = arguments[i]
         altered.detach().mul_(2)
         try:
-            found = descended(result, [a for a in wrt if a is not None and a.requires_grad])
+            found = descended(result, differentiated(wrt))
         except RuntimeError:
             continue
         names = gradient_names(subject, present(x, subject.places))
@@ -200,8 +201,7 @@ def checkpoints(subject: Subject, device: str) -> Iterator[str]:
         except (RuntimeError, AssertionError) as error:
             yield f"checkpoint(use_reentrant={reentrant}) raises: {' '.join(str(error).split())[:300]}"
             continue
-        wrt = [t for t in x if t is not None and t.requires_grad]
-        got = [torch.zeros_like(t) if t.grad is None else t.grad for t in wrt]
+        got = [torch.zeros_like(t) if t.grad is None else t.grad for t in differentiated(x)]
         names = gradient_names(subject, present(x, subject.places))
         yield from differences(names, got, want, case=f"with checkpoint(use_reentrant={reentrant})", subject=subject)
 
@@ -232,7 +232,7 @@ def autocast(subject: Subject, device: str) -> Iterator[str]:
 
     ours, theirs = bound(subject.call, settings), reference(subject, settings)
     mine, more, want = (cast(f) for f in (ours, ours, theirs))
-    names = [*subject.outputs, *gradient_names(subject, present(x, subject.places))]
+    names = result_names(subject, x)
     yield from differences(names, mine, more, case="under autocast", against="a second call")
     options: Any = {"case": "under autocast", "subject": subject, "tolerance": (5e-2, 0.1)}
     yield from unexplained(names, mine, want, functools.partial(cast, theirs), **options)
@@ -264,9 +264,8 @@ def _products(subject: Subject, tensors: Sequence[Any], device: str) -> Iterator
         with torch.autocast(device, dtype=torch.bfloat16):
             result = total(subject, f(*x)) if subject.live else None
         with _Products() as products:
-            wrt = [t for t in x if t is not None and t.requires_grad]
             if result is not None and result.requires_grad:
-                torch.autograd.grad(result, wrt, allow_unused=True)
+                torch.autograd.grad(result, differentiated(x), allow_unused=True)
         found.append(products.dtypes)
     if found[1] and not found[0] <= found[1]:
         yield f"backward under autocast multiplies in {found[0]}, the composite in {found[1]}"
@@ -279,7 +278,7 @@ def threads(subject: Subject, device: str) -> Iterator[str]:
     want = expected(subject, settings, x)
     with ThreadPoolExecutor(4) as pool:
         results = list(pool.map(lambda _: gradients(subject, bound(subject.call, settings), x), range(8)))
-    names = [*subject.outputs, *gradient_names(subject, present(x, subject.places))]
+    names = result_names(subject, x)
     for got in results:
         yield from differences(names, [*got[0], *got[1]], [*want[0], *want[1]], case="in threads", subject=subject)
 
@@ -419,7 +418,7 @@ def in_place(subject: Subject, device: str) -> Iterator[str]:
                 gradients(subject, f, x, wanted)
                 for f in (_overwriting(subject, settings), reference(subject, settings))
             )
-            names = [*subject.outputs, *gradient_names(subject, wanted)]
+            names = result_names(subject, x, wanted)
             yield from differences(names, [*got[0], *got[1]], [*true[0], *true[1]], case="in place", subject=subject)
 
 

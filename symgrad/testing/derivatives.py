@@ -18,6 +18,7 @@ from symgrad.testing.samples import (
     closed,
     descended,
     draw,
+    every,
     expected,
     forward_ad,
     gradients,
@@ -25,6 +26,7 @@ from symgrad.testing.samples import (
     listed,
     present,
     reference,
+    scalar,
     smooth,
     total,
     undefined,
@@ -212,16 +214,13 @@ def second_derivatives_raise(subject: Subject, device: str) -> Iterator[str]:
             duals = [forward_ad.make_dual(t, torch.ones_like(t)) for t in x]
             return torch.autograd.grad(total(subject, f(*duals)), duals, create_graph=True)
 
-    def scalar(*t: Any) -> Any:
-        return total(subject, f(*t))
-
-    places = tuple(range(len(inputs)))
+    of, places = scalar(subject, f), every(inputs)
     ways = {
         "autograd.grad of a gradient": of_gradients,
         "forward over reverse": of_tangents,
-        "hessian": lambda: torch.func.hessian(scalar, places)(*inputs),
-        "jacfwd of jacfwd": lambda: torch.func.jacfwd(torch.func.jacfwd(scalar, places), places)(*inputs),
-        "grad of grad": lambda: torch.func.jacrev(torch.func.jacrev(scalar, places), places)(*inputs),
+        "hessian": lambda: torch.func.hessian(of, places)(*inputs),
+        "jacfwd of jacfwd": lambda: torch.func.jacfwd(torch.func.jacfwd(of, places), places)(*inputs),
+        "grad of grad": lambda: torch.func.jacrev(torch.func.jacrev(of, places), places)(*inputs),
     }
     for name, way in ways.items():
         try:

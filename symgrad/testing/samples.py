@@ -19,8 +19,10 @@ __all__ = [
     "all_expected",
     "applied",
     "bound",
+    "cast",
     "closed",
     "composite",
+    "differentiated",
     "draw",
     "every",
     "expected",
@@ -91,6 +93,16 @@ def leaves(subject: Subject, tensors: Sequence[Any], wanted: Sequence[int] | Non
     """Copies of the tensors, those whose gradients are wanted with requires_grad."""
     wanted = subject.places if wanted is None else wanted
     return [t if t is None else t.detach().clone().requires_grad_(i in wanted) for i, t in enumerate(tensors)]
+
+
+def cast(tensors: Sequence[Any], dtype: torch.dtype) -> list[Any]:
+    """The tensors with the floats among them in a dtype."""
+    return [t.to(dtype) if isinstance(t, Tensor) and t.is_floating_point() else t for t in tensors]
+
+
+def differentiated(arguments: Sequence[Any]) -> list[Any]:
+    """The arguments whose gradients are wanted."""
+    return [t for t in arguments if t is not None and t.requires_grad]
 
 
 def present(tensors: Sequence[Any], wanted: Sequence[int]) -> list[int]:
@@ -326,7 +338,7 @@ def gradients(
     """The outputs, and the gradients of their ``total`` in the tensors that are wanted and present."""
     arguments = leaves(subject, tensors, wanted)
     outputs = listed(subject, function(*arguments))
-    wrt = [t for t in arguments if t is not None and t.requires_grad]
+    wrt = differentiated(arguments)
     if not wrt or not subject.live:
         return [y.detach() for y in outputs], []
     return [y.detach() for y in outputs], descended(total(subject, outputs), wrt)
@@ -344,7 +356,7 @@ def expected(
     outputs, found = gradients(subject, function, tensors, wanted)
     if has_values(outputs) and any(bool(g.isnan().any()) for g in found):
         places = present(tensors, subject.places if wanted is None else wanted)
-        doubles = [t.double() if isinstance(t, Tensor) and t.is_floating_point() else t for t in tensors]
+        doubles = cast(tensors, torch.float64)
         of = scalar(subject, function)
         lost = [
             (g, tuple(index), place)

@@ -14,12 +14,13 @@ from torch import Tensor
 
 from symgrad.testing import branches
 from symgrad.testing.checks import check
-from symgrad.testing.compare import differences, gradient_names, number
+from symgrad.testing.compare import differences, number, result_names
 from symgrad.testing.facts import Accuracy, Settings, Shapes, Subject
 from symgrad.testing.rounding import unexplained
 from symgrad.testing.samples import (
     all_expected,
     bound,
+    cast,
     composite,
     descended,
     draw,
@@ -124,7 +125,7 @@ def _compared(
     outputs, got = gradients(subject, bound(subject.call, settings), tensors, wanted)
     values, want = expected(subject, settings, tensors, wanted)
     if tolerance:  # wide ones are for what is not in float64
-        exact = expected(subject, settings, [_double(t) for t in tensors], wanted)
+        exact = expected(subject, settings, cast(tensors, torch.float64), wanted)
         values, want = (
             [_nearer(*found, every=subject.pointwise) for found in zip(own, theirs, true, strict=True)]
             for own, theirs, true in ((outputs, values, exact[0]), (got, want, exact[1]))
@@ -136,12 +137,8 @@ def _compared(
         asked = " and ".join(subject.inputs[i].name for i in places)
         case = f"where only {asked or 'nothing'} is asked for, {case}"
     options: Any = {"case": case, "subject": subject, "tensors": tensors, "tolerance": tolerance}
-    names = [*subject.outputs, *gradient_names(subject, places)]
+    names = result_names(subject, tensors, wanted)
     yield from unexplained(names, [*outputs, *got], [*values, *want], again, **options)
-
-
-def _double(t: Any) -> Any:
-    return t.double() if isinstance(t, Tensor) and t.is_floating_point() else t
 
 
 def _nearer(own: Tensor, composite: Tensor, exact: Tensor, *, every: bool) -> Tensor:
@@ -178,7 +175,7 @@ def _in_branch(subject: Subject, settings: Settings, tensors: list[Any], device:
     if any(bool(g.isnan().any()) for g in results[1][first]):
         results[1][first] = expected(subject, settings, given)[1]
     places = present(given, subject.places)
-    names = [*subject.outputs, *gradient_names(subject, places)]
+    names = result_names(subject, given)
     names += [f"the second derivative in {subject.inputs[i].name}" for i in places]
     for k, (name, got, want) in enumerate(zip(names, *results, strict=False)):
         got = torch.where(want.isfinite(), got, want) if got.shape == want.shape else got
@@ -271,7 +268,7 @@ def special_values(subject: Subject, device: str) -> Iterator[str]:
                     tensors = draw(subject, shapes, dtype, device)
                     tensors[i] = torch.full_like(tensors[i], value)
                     (outputs, got), (wanted, want) = (gradients(subject, f, tensors) for f in functions)
-                    names = [*subject.outputs, *gradient_names(subject, present(tensors, subject.places))]
+                    names = result_names(subject, tensors)
                     for name, one, other in zip(names, [*outputs, *got], [*wanted, *want], strict=True):
                         lost = one.isnan() & ~other.isnan()
                         if lost.any():
@@ -299,14 +296,11 @@ def extremes(subject: Subject, device: str) -> Iterator[str]:
                 low, high = subject.inputs[i].domain
                 if t is not None and t.is_floating_point() and low < -1e3 and high > 1e3:
                     tensors[i] = t * scale
-            doubles = [t.double() if t is not None and t.is_floating_point() else t for t in tensors]
-            (outputs, got), (values, want) = (
-                gradients(subject, bound(subject.call, settings), tensors),
-                expected(subject, settings, doubles),
-            )
+            outputs, got = gradients(subject, bound(subject.call, settings), tensors)
+            values, want = expected(subject, settings, cast(tensors, torch.float64))
             plain = reference(subject, settings)
             usual = repeat(None) if subject.pointwise else chain(*gradients(subject, plain, tensors))
-            names = [*subject.outputs, *gradient_names(subject, present(tensors, subject.places))]
+            names = result_names(subject, tensors)
             for name, one, other, own in zip(names, [*outputs, *got], [*values, *want], usual, strict=False):
                 if not one.is_floating_point() or one.shape != other.shape:
                     continue
