@@ -22,7 +22,7 @@ from symgrad.testing.magnitudes import over_magnitudes
 from symgrad.testing.report import Report, inspect_subject, make_subject, with_its_modes
 from symgrad.testing.samples import bound, draw, gradients, leaves
 from symgrad.testing.sources import spec_text
-from symgrad.testing.values import WAYS, error_at, value_at
+from symgrad.testing.values import BACKWARD, error_at, value_at
 from symgrad.ways.sources import spec_of
 
 __all__ = ["Audit", "Contender", "audit"]
@@ -34,7 +34,6 @@ _POOR = 1000.0  # ulp: three digits are gone
 _WORSE = 4.0  # times the composite's error
 
 _LOST = "an intermediate that is saved has lost its derivative: save inputs or outputs, and recompute"
-
 _NOT_A_NUMBER = "0 / 0, 0 * inf or the derivative of a root at 0: choose a harmless argument before, not after"
 
 ADVICE: Mapping[str, str] = {
@@ -56,7 +55,6 @@ ADVICE: Mapping[str, str] = {
 }
 """What to do about the findings of a check, where that is always the same."""
 
-
 _FIRST = ("value_and_gradients", "result_dtypes")  # what is wrong there is wrong everywhere
 
 
@@ -73,8 +71,7 @@ def _is_nan(sentence: str) -> bool:
 @dataclass(frozen=True)
 class Contender:
     """Figures of one implementation: largest errors in ulp by quantity, bytes kept for backward, seconds of a forward
-    and
-    backward; None where it could not be had."""
+    and backward pass; None where it could not be had."""
 
     name: str
     ulp: Mapping[str, float]
@@ -177,10 +174,8 @@ def audit(
 
     What it should compute is one of: ``spec``, the path or text of a spec; ``formula``, such as ``"x * sigmoid(x)"``,
     whose names are those of the arguments of ``forward``, with values of hyperparameters in ``settings``;
-    ``reference``,
-    the formula in plain torch operations. With a spec or a formula the accuracy is measured against true values, and
-    the
-    generated Function stands beside in the table of figures.
+    ``reference``, the formula in plain torch operations. With a spec or a formula the accuracy is measured against
+    true values, and the generated Function stands beside in the table of figures.
 
     Raises ValueError unless there is one of the three, and what reading the spec raises.
     """
@@ -280,7 +275,7 @@ def _remoteness(subject: Subject, row: tuple[Any, ...]) -> float:
 def _error(subject: Subject, promise: Accuracy, row: tuple[Any, ...]) -> float:
     """The error in float32, in ulp; infinite where there is no number, or where the call raises."""
     try:
-        error = error_at(subject, promise, torch.float32, row, WAYS[0], "cpu")
+        error = error_at(subject, promise, torch.float32, row, BACKWARD, "cpu")
     except Exception:
         error = math.inf
     return 0.0 if error is None else error

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from symgrad.targets.torch.allowance import allowed
 from symgrad.testing import branches
 from symgrad.testing.checks import check
 from symgrad.testing.compare import differences, number, result_names
@@ -35,7 +36,6 @@ from symgrad.testing.samples import (
     with_quotients,
 )
 
-_FEW = 4  # ulp, for the elementary functions of torch, which are not correctly rounded
 _SIZES = (7, 8, 9, 15, 17, 31, 33, 513, 1025)
 
 
@@ -97,7 +97,7 @@ def passes(subject: Subject, device: str) -> Iterator[str]:
         if subject.rule is None:
             for promise, dtype in product(subject.accuracy, (torch.float32, torch.float64)):
                 for point in promise.points:
-                    yield from _at(subject, promise, dtype, point, WAYS[0], device)
+                    yield from _at(subject, promise, dtype, point, BACKWARD, device)
         if library.on and not library.libraries:
             yield "no pass serves any call"
     finally:
@@ -318,11 +318,11 @@ def accuracy(subject: Subject, device: str) -> Iterator[str]:
     for promise in subject.accuracy:
         for dtype in (torch.float32, torch.float64):
             for point in promise.points:
-                for way in WAYS:
+                for way in (BACKWARD, RECORDED, FORWARD):
                     yield from _at(subject, promise, dtype, point, way, device)
 
 
-WAYS = ("backward", "backward that is recorded", "forward mode")
+BACKWARD, RECORDED, FORWARD = "backward", "backward that is recorded", "forward mode"
 
 
 def _at(
@@ -330,8 +330,7 @@ def _at(
 ) -> Iterator[str]:
     error = error_at(subject, promise, dtype, point, way, device)
     promised = promise.ulp if dtype == torch.float32 else promise.ulp64
-    amplified = 2 if promised < 16 else 6  # times, where the formula amplifies torch's errors
-    if error is not None and error > amplified * promised + _FEW:
+    if error is not None and error > allowed(promised):
         n = len(subject.inputs)
         names = [t.name for t in subject.inputs] + list(subject.settings[0])
         at = ", ".join(f"{name}={value!r}" for name, value in zip(names, point[: n + len(names)], strict=False))
@@ -361,7 +360,7 @@ def error_at(
 def value_at(subject: Subject, promise: Accuracy, dtype: torch.dtype, point: tuple[Any, ...]) -> float:
     """The quantity at a point, by backward where it is a derivative; NaN where the call raises."""
     try:
-        found = _quantity(subject, promise, dtype, point, WAYS[0], "cpu")
+        found = _quantity(subject, promise, dtype, point, BACKWARD, "cpu")
     except Exception:
         return math.nan
     return math.nan if found is None else float(found.flatten()[0])
@@ -390,9 +389,9 @@ def _measured(
     broadcast to all others, so that a derivative is a mean over equal elements."""
     function = bound(subject.call, settings)
     if not tensor:
-        return listed(subject, function(*tensors))[output].detach() if way == WAYS[0] else None
+        return listed(subject, function(*tensors))[output].detach() if way == BACKWARD else None
     place = next(i for i, t in enumerate(subject.inputs) if t.name == tensor)
-    if way == "forward mode":
+    if way == FORWARD:
         if not subject.linear:
             return None
         with forward_ad.dual_level():
@@ -402,8 +401,8 @@ def _measured(
     arguments = leaves(subject, tensors)
     y = listed(subject, function(*arguments))[output]
     if not y.requires_grad:
-        return torch.zeros_like(tensors[place]) if way == WAYS[0] else None
-    recorded = way != WAYS[0]
+        return torch.zeros_like(tensors[place]) if way == BACKWARD else None
+    recorded = way == RECORDED
     if recorded and not subject.double_backward:
         return None
     wrt = arguments[place]
