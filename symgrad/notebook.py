@@ -23,7 +23,7 @@ from symgrad.ways.sources import spec_of
 if TYPE_CHECKING:
     from symgrad.ways.sources import Source
 
-__all__ = ["Generated", "generate", "load"]
+__all__ = ["Generated", "generate", "imported", "load"]
 
 _PACKAGE = "symgrad.loaded"
 
@@ -75,7 +75,11 @@ def load(spec: Source, *, target: str = "torch") -> ModuleType:
     """
     if told := lacking(target):
         raise SymgradError(f"a module for {target} {told}")
-    generated = generate(spec_of(spec).with_targets((target,)))
+    return imported(generate(spec_of(spec).with_targets((target,))), target)
+
+
+def imported(generated: Generated, target: str = "torch") -> ModuleType:
+    """The module for a target from the texts of an operation; see load()."""
     name = f"{_PACKAGE}.{generated.op}" if target == "torch" else f"{_PACKAGE}.{generated.op}_{target}"
     before = sys.modules.get(name)
     _package()
