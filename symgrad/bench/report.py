@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from symgrad.errors import SymgradError
+from symgrad.text import counted
 
 if TYPE_CHECKING:
     from symgrad.bench.measure import Row
@@ -73,7 +74,8 @@ def summary(rows: Sequence[Row]) -> list[str]:
             others = [r for r in group if r.form == form and r.op in kernels]
             speed = _mean(r.total / kernels[r.op].total for r in others)
             least = min(r.total / kernels[r.op].total for r in others)
-            lines.append(f"  {speed:.2f} times as fast as {form} over {_operations(len(others))}, at least {least:.2f}")
+            told = counted(len(others), "operation")
+            lines.append(f"  {speed:.2f} times as fast as {form} over {told}, at least {least:.2f}")
     return lines
 
 
@@ -104,10 +106,6 @@ def business() -> str:
     if load < cores / 2:
         return ""
     return f"the machine is busy (a load of {load:.1f} on {cores} cores): figures will scatter"
-
-
-def _operations(number: int) -> str:
-    return f"{number} operation{'' if number == 1 else 's'}"
 
 
 def _mean(values: Iterable[float]) -> float:
