@@ -31,7 +31,7 @@ from symgrad.parse.faults import MAX_FAULTS, Fault, FormulaError
 from symgrad.parse.scope import Bound, Scope, with_shape
 from symgrad.parse.text import MODULES, Syntax, in_range
 
-__all__ = ["CONSTANTS", "MAX_DEPTH", "NO_NUMBERS", "Builder", "Reported"]
+__all__ = ["CONSTANTS", "MAX_DEPTH", "NO_NUMBERS", "Builder"]
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -66,7 +66,7 @@ _METHODS = {row.method: row for row in TENSOR_OPS.values() if row.method}
 _FIELDS = {field for row in TENSOR_OPS.values() for field, _ in row.fields}
 
 
-class Reported(Exception):
+class _Reported(Exception):
     """What was looked at is wrong, which has been noted."""
 
 
@@ -98,7 +98,7 @@ class Builder:
             value = self.value(tree)
             self.whole(tree, value, self.sources)
             return Bound(value, frozenset(self.sources))
-        except Reported:
+        except _Reported:
             raise FormulaError(self._faults) from None
 
     # ------------------------------------------------------------------------------------ mistakes
@@ -107,7 +107,7 @@ class Builder:
         self._faults.append(Fault(self.syntax.offset(node), message))
         if len(self._faults) >= MAX_FAULTS:
             raise FormulaError(self._faults)
-        raise Reported
+        raise _Reported
 
     def each(self, read: Callable[[S], T], nodes: Iterable[S]) -> list[T]:
         """What ``read`` makes of each node. All are looked at, whatever is wrong with one of them."""
@@ -116,10 +116,10 @@ class Builder:
         for node in nodes:
             try:
                 values.append(read(node))
-            except Reported:
+            except _Reported:
                 failed = True
         if failed:
-            raise Reported
+            raise _Reported
         return values
 
     # ------------------------------------------------------------------------------------ values
@@ -256,7 +256,7 @@ class Builder:
         if bound.fields:
             self.fail(node, f"{name!r} has several results; write {_each_field(name, bound.fields)}")
         if bound.expr is None:
-            raise Reported  # its own formula is wrong
+            raise _Reported  # its own formula is wrong
         self.sources |= bound.sources
         return bound.expr
 

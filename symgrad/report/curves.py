@@ -18,7 +18,7 @@ from symgrad.compiler.operation import Operation, Variant
 from symgrad.ir.expr import Expr
 from symgrad.spec.model import Tensor
 
-__all__ = ["Axis", "Curve", "Panel", "panels", "quantity_name"]
+__all__ = ["Panel", "panels", "quantity_name"]
 
 _POINTS = 140  # of a curve
 _LEAST, _MOST = 1e-4, 1e4  # magnitudes that an unbounded input goes through

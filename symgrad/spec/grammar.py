@@ -14,9 +14,9 @@ from symgrad.spec.model import FORMS, Extern, Options, Output, Tensor
 from symgrad.spec.names import OP_PATTERN, normal
 from symgrad.spec.readers import Key, ListOf, Named, NamesTo, OneOf, Path, Plain, Record, Report, Shorthand
 
-__all__ = ["MAX_FORMULA", "SPEC", "finite", "integer"]
+__all__ = ["SPEC", "finite", "integer"]
 
-MAX_FORMULA = 10_000  # characters
+_MAX_FORMULA = 10_000  # characters
 
 
 def finite(value: object) -> int | float | None:
@@ -57,7 +57,7 @@ def _number_or_truth(value: object) -> int | float | None:
 
 def _formula(scalar: yaml.Scalar) -> yaml.Scalar | None:
     empty = scalar.value is None or not scalar.text.strip()
-    return None if empty or len(scalar.text) > MAX_FORMULA else scalar
+    return None if empty or len(scalar.text) > _MAX_FORMULA else scalar
 
 
 def _dim(scalar: yaml.Scalar) -> int | str | None:
@@ -103,7 +103,7 @@ NUMBER_OR_TRUTH = Plain(
     "a finite number, true or false", {"type": ["number", "boolean"]}, lambda scalar: _number_or_truth(scalar.value)
 )
 LITERAL = Plain("a finite number, true, false or a text", {"type": _SCALAR_TYPES}, _literal)
-FORMULA = Plain(f"a formula of at most {MAX_FORMULA} characters", {"type": _SCALAR_TYPES}, _formula)
+FORMULA = Plain(f"a formula of at most {_MAX_FORMULA} characters", {"type": _SCALAR_TYPES}, _formula)
 NAME = Plain("the name of a tensor", {"type": "string"}, lambda scalar: normal(scalar.text))
 OP = Plain("a text", {"type": "string", "pattern": OP_PATTERN}, _text)
 SIZE = Plain(

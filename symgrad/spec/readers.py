@@ -23,7 +23,6 @@ __all__ = [
     "OneOf",
     "Path",
     "Plain",
-    "Reader",
     "Record",
     "Report",
     "Shorthand",

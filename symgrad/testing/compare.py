@@ -12,20 +12,15 @@ from torch import Tensor
 from symgrad.testing.facts import Subject
 from symgrad.testing.samples import present
 
-__all__ = ["differences", "gradient_names", "number", "result_names", "tolerances"]
+__all__ = ["differences", "gradient_names", "number", "result_names"]
 
-_TOLERANCES = {
+_TOLERANCES = {  # the relative and absolute difference that rounding explains
     torch.float16: (2e-3, 1e-4),
     torch.bfloat16: (1.6e-2, 1e-3),
     torch.float32: (2e-6, 1e-5),
     torch.float64: (1e-7, 1e-7),
     torch.complex128: (1e-7, 1e-7),
 }
-
-
-def tolerances(dtype: torch.dtype) -> tuple[float, float]:
-    """The relative and absolute difference that rounding explains."""
-    return _TOLERANCES.get(dtype, (0.0, 0.0))
 
 
 def number(value: Any) -> str:
@@ -84,7 +79,7 @@ def differences(
 
 
 def _limits(subject: Subject | None, dtype: torch.dtype) -> tuple[float, float]:
-    relative, absolute = tolerances(dtype)
+    relative, absolute = _TOLERANCES.get(dtype, (0.0, 0.0))
     least = (subject.tolerance if subject else None) or 0.0
     return max(relative, least), max(absolute, least)
 
