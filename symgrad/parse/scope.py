@@ -9,7 +9,7 @@ from symgrad.ir.expr import Expr, make
 from symgrad.ops.tensors.shapes import ShapeConflict, extent, same_shape, shape_sources
 from symgrad.parse.alignment import aligned, side_by_side
 
-__all__ = ["Bound", "Scope", "with_shape"]
+__all__ = ["Bound", "Scope", "each_field", "sources_of", "with_shape"]
 
 
 @dataclass(frozen=True)
@@ -47,6 +47,11 @@ class Scope:
     def of(cls, symbols: Iterable[Expr]) -> Scope:
         """A scope of nothing but symbols."""
         return cls({symbol.name: Bound(symbol, sources_of(symbol)) for symbol in symbols})
+
+
+def each_field(name: str, fields: Iterable[str]) -> str:
+    """How each of the results of a name is written, for messages: ``m.values or m.indices``, ``c[0] or c[1]``."""
+    return " or ".join(f"{name}[{field}]" if field.isdigit() else f"{name}.{field}" for field in fields)
 
 
 def sources_of(symbol: Expr) -> frozenset[Expr]:

@@ -14,13 +14,13 @@ from fractions import Fraction
 
 from symgrad.errors import shown
 from symgrad.parse.faults import MAX_FAULTS, Fault, FormulaError
+from symgrad.spec.names import MAX_NAME
 
 __all__ = ["MODULES", "TORCH", "Syntax", "in_range", "names_in", "read", "words_in"]
 
 _MAX_LENGTH = 20_000  # characters of a formula
 MAX_BRACKETS = 50  # nested in each other
 MAX_TOKENS = 5_000
-MAX_NAME = 100
 MAX_DIGITS = 400  # characters of a number
 
 # Numbers outside of this range are infinite or zero in every floating-point format.
