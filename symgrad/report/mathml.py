@@ -13,7 +13,7 @@ from symgrad.ir.expr import HALF, ONE, Expr, num, power, split_coefficient
 from symgrad.ir.traversal import topological
 from symgrad.parse.formula import formula
 
-__all__ = ["equation", "math", "name"]
+__all__ = ["equation", "math", "name", "quantity"]
 
 _SUM, _PRODUCT, _POWER, _ATOM = range(4)
 _LONGEST = 60_000  # characters of one expression; a longer one is shown as its text
@@ -63,6 +63,15 @@ def name(text: str) -> str:
     base, _, below = text.partition("_")
     own = f"<mi>{_SYMBOLS.get(base, escape(base) or '_')}</mi>"
     return own if not below else f"<msub>{own}<mi>{escape(_SYMBOLS.get(below, below))}</mi></msub>"
+
+
+def quantity(label: str) -> str:
+    """An output or a derivative: "y", "dy/dx"."""
+    over, slash, under = label.partition("/")
+    if not slash:
+        return name(label)
+    parts = (_row(_mo("∂"), name(part.removeprefix("d"))) for part in (over, under))
+    return f"<mfrac>{''.join(parts)}</mfrac>"
 
 
 def math(expr: Expr) -> str:

@@ -109,16 +109,9 @@ def _variant(operation: Operation, path: tuple[str, ...], variant: Variant) -> _
         )
         for row in pointwise_choices(variant)
     ]
-    shown = tuple(mathml.equation(_label(label), value) for label, value, _ in equations(variant, operation.program))
+    rows = equations(variant, operation.program)
+    shown = tuple(mathml.equation(mathml.quantity(label), value) for label, value, _ in rows)
     return _Variant(", ".join(path), shown, tuple(quantities))
-
-
-def _label(label: str) -> str:
-    over, slash, under = label.partition("/")
-    if not slash:
-        return mathml.name(label)
-    parts = (f"<mrow><mo>∂</mo>{mathml.name(part.removeprefix('d'))}</mrow>" for part in (over, under))
-    return f"<mfrac>{''.join(parts)}</mfrac>"
 
 
 def _steps(operation: Operation, variant: Variant, row: tuple[str, str | None, Choice, Expr]) -> Iterator[_Step]:

@@ -194,7 +194,7 @@ def audit(
         written = getattr(reference, "__name__", "the reference")
     else:
         asked = spec_of(source)
-        generated = _generated(asked)
+        generated = generated_subject(asked)
         written = "; ".join(f"{name} = {text}" for name, text in asked.equations)
         if "magnitudes" not in skip and (not only or "magnitudes" in only):
             points = over_magnitudes(parse_formulas(asked), generated.settings[0])
@@ -210,7 +210,7 @@ def audit(
     return Audit(subject.name, written, report, contenders, (*_notes(subject, report), *notes), subject.first)
 
 
-def _generated(spec: Spec) -> Subject:
+def generated_subject(spec: Spec) -> Subject:
     """The subject of the generated module."""
     texts = generate(spec.with_targets(("torch",)))
     package = imported(texts).__name__.rpartition(".")[0]
