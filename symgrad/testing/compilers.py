@@ -14,20 +14,8 @@ from torch.func import grad, jvp, vmap
 from symgrad.testing.checks import check
 from symgrad.testing.compare import differences, result_names
 from symgrad.testing.facts import Settings, Shapes, Subject
-from symgrad.testing.samples import (
-    bound,
-    closed,
-    composite,
-    draw,
-    every,
-    expected,
-    gradients,
-    leaves,
-    listed,
-    reference,
-    smooth,
-    stacked,
-)
+from symgrad.testing.reference import expected, reference
+from symgrad.testing.samples import bound, closed, composite, draw, every, gradients, leaves, listed, smooth, stacked
 
 _jit: Any = torch.jit  # has no annotations
 _BACKEND = os.environ.get("SYMGRAD_TEST_BACKEND", "aot_eager")  # or inductor, which takes minutes

@@ -13,23 +13,21 @@ from torch.autograd import gradcheck, gradgradcheck
 from symgrad.testing.checks import brief, check
 from symgrad.testing.compare import differences, gradient_names
 from symgrad.testing.facts import Subject
+from symgrad.testing.reference import expected, reference, undefined
 from symgrad.testing.samples import (
     bound,
     closed,
     descended,
     draw,
     every,
-    expected,
     forward_ad,
     gradients,
     leaves,
     listed,
     present,
-    reference,
     scalar,
     smooth,
     total,
-    undefined,
 )
 
 

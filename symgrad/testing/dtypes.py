@@ -18,9 +18,9 @@ from symgrad.testing.compare import differences, gradient_names, number, result_
 from symgrad.testing.derivatives import cotangents_of, node_of
 from symgrad.testing.facts import Settings, Subject
 from symgrad.testing.half import HALF
+from symgrad.testing.reference import all_expected, expected, has_values
 from symgrad.testing.rounding import unexplained
 from symgrad.testing.samples import (
-    all_expected,
     bound,
     cast,
     closed,
@@ -28,10 +28,8 @@ from symgrad.testing.samples import (
     descended,
     draw,
     dtypes,
-    expected,
     forward_ad,
     gradients,
-    has_values,
     leaves,
     listed,
     present,

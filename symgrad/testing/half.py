@@ -13,19 +13,8 @@ from torch import Tensor
 from symgrad.testing.checks import check
 from symgrad.testing.compare import gradient_names, number
 from symgrad.testing.facts import Settings, Subject
-from symgrad.testing.samples import (
-    bound,
-    cast,
-    differentiated,
-    draw,
-    expected,
-    gradients,
-    has_values,
-    leaves,
-    listed,
-    present,
-    reference,
-)
+from symgrad.testing.reference import expected, has_values, reference
+from symgrad.testing.samples import bound, cast, differentiated, draw, gradients, leaves, listed, present
 
 HALF = (torch.float16, torch.bfloat16)
 _TOTALS = 8  # draws of what is reduced: a number that is rounded is exact in some of them

@@ -17,23 +17,20 @@ from symgrad.testing import branches
 from symgrad.testing.checks import check
 from symgrad.testing.compare import differences, number, result_names
 from symgrad.testing.facts import Accuracy, Settings, Shapes, Subject
+from symgrad.testing.reference import all_expected, expected, reference, with_quotients
 from symgrad.testing.rounding import unexplained
 from symgrad.testing.samples import (
-    all_expected,
     bound,
     cast,
     composite,
     descended,
     draw,
-    expected,
     forward_ad,
     gradients,
     leaves,
     listed,
     present,
-    reference,
     total,
-    with_quotients,
 )
 
 _SIZES = (7, 8, 9, 15, 17, 31, 33, 513, 1025)
