@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from symgrad.errors import Location, Mistake, SpecError, SymgradError
+from symgrad.resources import module_name
 from symgrad.spec import Spec, load_specs, parse_spec
 from symgrad.spec.yaml_source import MAX_BYTES
 
@@ -212,7 +213,7 @@ def _without_rivals(specs: Sequence[Spec | Failed]) -> list[Spec | Failed]:
 
 def _modules(spec: Spec) -> list[str]:
     """The names of the Python files of a spec, its own first."""
-    targets = [spec.op if target == "torch" else f"{spec.op}_{target}" for target in spec.options.targets]
+    targets = [module_name(spec.op, target) for target in spec.options.targets]
     triton = [f"{spec.op}_triton"] if spec.options.kernels == "all" else []
     return [*dict.fromkeys([*targets, *(f"test_{name}" for name in targets), *triton])]
 

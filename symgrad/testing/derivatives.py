@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
@@ -12,7 +12,7 @@ from torch.autograd import gradcheck, gradgradcheck
 
 from symgrad.testing.checks import brief, check
 from symgrad.testing.compare import differences, gradient_names
-from symgrad.testing.facts import Subject
+from symgrad.testing.facts import Settings, Shapes, Subject
 from symgrad.testing.reference import expected, reference, undefined
 from symgrad.testing.samples import (
     bound,
@@ -51,9 +51,17 @@ def finite_differences(subject: Subject, device: str) -> Iterator[str]:
                 check_grad_dtypes=True,
             )
         except RuntimeError as error:
-            hint = undefined(subject, settings, tensors)
-            if not hint or shapes == subject.first:  # other shapes were chosen without knowing the formula
-                yield f"gradcheck {subject.described(shapes, settings)}: {brief(error)}{hint}"
+            yield from _told("gradcheck", error, subject, shapes, settings, tensors)
+
+
+def _told(
+    by: str, error: RuntimeError, subject: Subject, shapes: Shapes, settings: Settings, tensors: Sequence[Any]
+) -> Iterator[str]:
+    """What differences say against a derivative; nothing where the formula is not finite itself, at shapes that were
+    chosen without knowing it."""
+    hint = undefined(subject, settings, tensors)
+    if not hint or shapes == subject.first:
+        yield f"{by} {subject.described(shapes, settings)}: {brief(error)}{hint}"
 
 
 @check(applies=lambda subject: subject.twice and not subject.detached)
@@ -78,9 +86,7 @@ def second_differences(subject: Subject, device: str) -> Iterator[str]:
                 fast_mode=sum(t.numel() for t in x) > 4,
             )
         except RuntimeError as error:
-            hint = undefined(subject, settings, tensors)
-            if not hint or shapes == subject.first:
-                yield f"gradgradcheck {subject.described(shapes, settings)}: {brief(error)}{hint}"
+            yield from _told("gradgradcheck", error, subject, shapes, settings, tensors)
 
 
 @check(applies=lambda subject: bool(subject.places))

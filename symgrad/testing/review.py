@@ -21,10 +21,10 @@ from symgrad.testing.checks import Finding
 from symgrad.testing.conduct import kept_on, saved, size
 from symgrad.testing.facts import Accuracy, Input, Settings, Subject
 from symgrad.testing.magnitudes import over_magnitudes
+from symgrad.testing.promises import BACKWARD, error_at, value_at
 from symgrad.testing.report import Report, inspect_subject, make_subject, with_its_modes
 from symgrad.testing.samples import bound, draw, gradients, leaves
 from symgrad.testing.sources import source_of
-from symgrad.testing.values import BACKWARD, error_at, value_at
 from symgrad.ways.sources import spec_of
 
 if TYPE_CHECKING:
