@@ -32,7 +32,8 @@ class Scope:
     ``choices`` lists the values of those ``str`` hyperparameters that have few; ``elsewhere`` says why a name that
     the spec does know cannot be used in this formula; ``settled`` are values that have been checked. ``outputs`` are
     those of the operation that a given gradient may apply again, and ``arguments`` what they are computed of. With
-    ``equal_parts`` a dimension that is sliced at a share, such as `D // 2`, has the parts of which that is one.
+    ``equal_parts`` a slice at a share of a dimension, such as `x[:, :D // 2]`, divides it into equal parts; else its
+    bound is rounded down, as in Python.
     """
 
     names: dict[str, Bound] = field(default_factory=dict)

@@ -53,8 +53,8 @@ def differences(
 ) -> Iterator[str]:
     """A sentence for each result that differs from the reference in shape, dtype, device or value.
 
-    Values are not compared unless ``values``. No number equals no number; a derivative may be finite where the
-    reference has none, by autograd or by difference quotients (``samples.expected``).
+    Values are not compared unless ``values``. NaN equals NaN; a derivative may be finite where the reference has NaN,
+    by autograd and by difference quotients (``reference.expected``).
     """
     if len(got) != len(want):
         yield f"{case}: there are {len(got)} results where {against} has {len(want)}"

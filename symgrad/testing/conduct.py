@@ -33,10 +33,8 @@ from symgrad.testing.samples import (
 )
 
 
-def saved(
-    subject: Subject, function: Callable[..., Any], arguments: Sequence[Any]
-) -> tuple[list[Tensor], list[Tensor]]:
-    """What a function saves for backward, and its outputs."""
+def called(function: Callable[..., Any], arguments: Sequence[Any]) -> tuple[list[Tensor], Any]:
+    """What a call saves for backward, and what it returns."""
     found: list[Tensor] = []
 
     def pack(t: Tensor) -> Tensor:
@@ -44,8 +42,16 @@ def saved(
         return t
 
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda t: t):
-        outputs = listed(subject, function(*arguments))
-    return [t.detach() for t in found], outputs
+        returned = function(*arguments)
+    return [t.detach() for t in found], returned
+
+
+def saved(
+    subject: Subject, function: Callable[..., Any], arguments: Sequence[Any]
+) -> tuple[list[Tensor], list[Tensor]]:
+    """What a function saves for backward, and its outputs."""
+    found, returned = called(function, arguments)
+    return found, listed(subject, returned)
 
 
 def size(tensors: Sequence[Tensor], alive: Sequence[Tensor] = ()) -> int:

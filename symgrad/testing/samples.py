@@ -147,8 +147,8 @@ def smooth(subject: Subject, function: Callable[..., Any]) -> Callable[..., Any]
 
 
 def total(subject: Subject, outputs: Any) -> Tensor:
-    """The sum of all outputs that are differentiated, in which no two elements weigh the same, and some nothing less
-    than zero."""
+    """The weighted sum of all elements of the outputs that are differentiated. Weights grow from 1 within each output,
+    so that errors of its elements do not cancel."""
     found = listed(subject, outputs)
     terms = []
     for i in subject.live:
