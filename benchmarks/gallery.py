@@ -28,7 +28,7 @@ from symgrad.ir.traversal import substitute
 from symgrad.parse import parse_formulas
 from symgrad.report import mathml
 from symgrad.spec import Spec, load_spec
-from symgrad.testing.review import subject_of_spec
+from symgrad.testing.review import generated_subject
 from symgrad.testing.samples import bound, draw, listed
 
 ROOT = Path(__file__).parents[1]
@@ -84,9 +84,7 @@ def _equations(operation: Operation, variant: Variant) -> Iterator[str]:
             named = substitute(value, {v: make("sym", name=k, kind="tensor") for v, k in known.items()})
             yield _shown(mathml.name(formula.name), named, f"{formula.name} = {formula.line}")
     for label, value, _ in equations(variant, program):
-        over, slash, under = label.partition("/")
-        sides = [f"<mrow><mo>∂</mo>{mathml.name(side.removeprefix('d'))}</mrow>" for side in (over, under)]
-        yield _shown(f"<mfrac>{''.join(sides)}</mfrac>" if slash else mathml.name(label), value, label)
+        yield _shown(mathml.quantity(label), value, label)
 
 
 def _shown(left: str, value: Any, text: str) -> str:
@@ -114,7 +112,7 @@ def _of_autograd(row: AccuracyRow) -> str:
 # ------------------------------------------------------------------------------------------------ curves
 def curves(spec: Spec) -> list[tuple[str, list[list[float]]]]:
     """Over each of the first two tensors: its name, then places, values, first and second derivatives."""
-    subject, _, _ = subject_of_spec(spec)
+    subject = generated_subject(spec)
     function = bound(subject.call, subject.settings[0])
     found = []
     for place in subject.places[:2]:

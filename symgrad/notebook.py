@@ -17,13 +17,13 @@ from types import CodeType, ModuleType
 from typing import TYPE_CHECKING
 
 from symgrad.errors import SymgradError
-from symgrad.resources import lacking
+from symgrad.resources import lacking, module_name
 from symgrad.ways.sources import spec_of
 
 if TYPE_CHECKING:
     from symgrad.ways.sources import Source
 
-__all__ = ["Generated", "generate", "load"]
+__all__ = ["Generated", "generate", "imported", "load"]
 
 _PACKAGE = "symgrad.loaded"
 
@@ -75,15 +75,20 @@ def load(spec: Source, *, target: str = "torch") -> ModuleType:
     """
     if told := lacking(target):
         raise SymgradError(f"a module for {target} {told}")
-    generated = generate(spec_of(spec).with_targets((target,)))
-    name = f"{_PACKAGE}.{generated.op}" if target == "torch" else f"{_PACKAGE}.{generated.op}_{target}"
+    return imported(generate(spec_of(spec).with_targets((target,))), target)
+
+
+def imported(generated: Generated, target: str = "torch") -> ModuleType:
+    """The module for a target from the texts of an operation; see load()."""
+    own = module_name(generated.op, target)
+    name = f"{_PACKAGE}.{own}"
     before = sys.modules.get(name)
     _package()
     for shared in sorted(generated.shared, key=lambda name: name != "_runtime.py"):  # which others import
         if not shared.endswith(".py"):
             continue
         _load(f"{_PACKAGE}.{shared.removesuffix('.py')}", generated.shared[shared])
-    module = _load(name, generated.module or generated.others[f"{name.rpartition('.')[2]}.py"])
+    module = _load(name, generated.module or generated.others[f"{own}.py"])
     if generated.passes and module is not before:
         folder = _on_disk(generated)
         kernels = vars(module)["_kernels"]

@@ -12,12 +12,17 @@ from symgrad.errors import SymgradError
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-__all__ = ["TARGETS", "environment", "lacking", "template_folder"]
+__all__ = ["TARGETS", "environment", "lacking", "module_name", "template_folder"]
 
 TARGETS = ("torch", "jax", "mlx")
 
 _PACKAGE = Path(__file__).resolve().parent
 _LANDMARK = "new.yaml.j2"  # tells our templates from another project's folder of the same name
+
+
+def module_name(op: str, target: str) -> str:
+    """What the module of an operation for a target is called."""
+    return op if target == "torch" else f"{op}_{target}"
 
 
 def lacking(target: str) -> str:

@@ -1,8 +1,13 @@
-"""Text that comes from outside, made fit to be shown."""
+"""Text that is shown: what comes from outside made fit for it, and numbers of things."""
 
 from __future__ import annotations
 
-__all__ = ["harmless"]
+__all__ = ["counted", "harmless"]
+
+
+def counted(number: int, what: str) -> str:
+    """How many there are of something: ``3 specs``, ``1 spec``."""
+    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def harmless(text: str, keep: str = "") -> str:

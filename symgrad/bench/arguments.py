@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from symgrad.compiler.hyperparameters import hyperparameter_values
+from symgrad.compiler.hyperparameters import usual_value
 from symgrad.ir.traversal import topological
 from symgrad.ops.tensors.shapes import Extent, extent
 from symgrad.parse import parse_formulas
@@ -45,7 +45,7 @@ def sized(spec: Spec, composite: Callable[..., Any]) -> Spec:
     """The spec with sizes that torch takes, if any: a hyperparameter may be that of a dimension, as of channels."""
     import torch
 
-    settings = [_setting(spec, h) for h in spec.hyperparameters]
+    settings = [usual_value(spec, h) for h in spec.hyperparameters]
     whole = [n for n in settings if isinstance(n, int) and n > 0]
     named = dict.fromkeys(d for t in spec.tensors for d in t.shape or () if isinstance(d, str) and d != "...")
     for dim, size in ((None, 0), *product(named, whole)):
@@ -65,7 +65,7 @@ def unfilled(spec: Spec, elements: int, dtype: torch.dtype) -> list[Any]:
     shape_of = _shapes(spec, elements)
     dtypes = {"float": dtype, "int": torch.int64, "bool": torch.bool}
     tensors = [torch.empty(shape_of(t), dtype=dtypes[t.dtype], requires_grad=t.grad) for t in spec.tensors]
-    return [*tensors, *(_setting(spec, h) for h in spec.hyperparameters)]
+    return [*tensors, *(usual_value(spec, h) for h in spec.hyperparameters)]
 
 
 def drawn(spec: Spec, elements: int) -> tuple[list[Any], list[Any]]:
@@ -82,12 +82,7 @@ def drawn(spec: Spec, elements: int) -> tuple[list[Any], list[Any]]:
         else:
             low, high = _range(spec, tensor)
             found.append(np.asarray(low + (high - low) * generator.random(shape, dtype=np.float32)))
-    return found, [_setting(spec, h) for h in spec.hyperparameters]
-
-
-def _setting(spec: Spec, hyperparameter: Any) -> Any:
-    default = hyperparameter.default
-    return hyperparameter_values(spec, hyperparameter)[0] if default is None else default
+    return found, [usual_value(spec, h) for h in spec.hyperparameters]
 
 
 def _range(spec: Spec, tensor: Tensor) -> tuple[float, float]:

@@ -54,7 +54,7 @@ def measure(operation: Operation, target: str, elements: int, rounds: int) -> Ro
     arrays, values = drawn(spec, elements)
     settings = dict(zip((h.name for h in spec.hyperparameters), values, strict=True))
     given = [a.astype("int32") if a.dtype.kind == "i" else a for a in arrays]
-    if not facts.wanted(given) or not any(facts.smooth):
+    if not facts.wanted(given):
         return None
     both = (type(facts).call, type(facts).composite)
     largest = max(a.size for a in arrays)

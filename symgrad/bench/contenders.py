@@ -25,7 +25,7 @@ __all__ = ["Contender", "contenders", "natives", "own_of_torch"]
 
 @dataclass(frozen=True)
 class Contender:
-    """One form: its name, how to call it, and whether its first call compiles something."""
+    """One form: its name, and how to call it."""
 
     name: str
     call: Callable[..., Any]

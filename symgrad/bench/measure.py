@@ -20,6 +20,7 @@ from torch.profiler import ProfilerActivity, profile
 
 from symgrad.bench.contenders import Contender
 from symgrad.bench.limit import limit
+from symgrad.testing.conduct import called, size
 
 __all__ = ["Row", "measure"]
 
@@ -107,7 +108,7 @@ def measure(op: str, forms: Sequence[Contender], arguments: list[Any], rounds: i
         cold = now() - start
         del outputs
         step = partial(_step, form, arguments, leaves, cotangents)
-        saved, peak = _saved(form.call, arguments), _peak(step, first.device)
+        saved, peak = size(called(form.call, arguments)[0]), _peak(step, first.device)
         forward, total = _Timed(partial(form.call, *arguments), first.device), _Timed(step, first.device)
         found.append(_Measured(form.name, cold, forward, total, saved, peak))
     limits = _Timed(_moved(forms[0], arguments, leaves, cotangents), first.device)
@@ -172,20 +173,6 @@ def _moved(
         backward()
 
     return both
-
-
-def _saved(call: Callable[..., Any], arguments: list[Any]) -> int:
-    """Bytes of the different storages that autograd keeps after a call."""
-    kept: dict[int, int] = {}
-
-    def pack(t: Tensor) -> Tensor:
-        kept[t.untyped_storage().data_ptr()] = t.untyped_storage().nbytes()
-        return t
-
-    with torch.autograd.graph.saved_tensors_hooks(pack, lambda t: t):
-        outputs = call(*arguments)
-    del outputs
-    return sum(kept.values())
 
 
 def _peak(action: Callable[[], None], device: torch.device) -> int:

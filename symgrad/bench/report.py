@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from symgrad.errors import SymgradError
+from symgrad.text import counted
 
 if TYPE_CHECKING:
     from symgrad.bench.measure import Row
 
-__all__ = ["business", "check_target", "doubts", "plot", "pyplot", "summary", "table", "write_json"]
+__all__ = ["business", "check_target", "doubts", "plot", "summary", "table", "write_json"]
 
 _HEAD = (
     "op",
@@ -73,7 +74,8 @@ def summary(rows: Sequence[Row]) -> list[str]:
             others = [r for r in group if r.form == form and r.op in kernels]
             speed = _mean(r.total / kernels[r.op].total for r in others)
             least = min(r.total / kernels[r.op].total for r in others)
-            lines.append(f"  {speed:.2f} times as fast as {form} over {_operations(len(others))}, at least {least:.2f}")
+            told = counted(len(others), "operation")
+            lines.append(f"  {speed:.2f} times as fast as {form} over {told}, at least {least:.2f}")
     return lines
 
 
@@ -106,10 +108,6 @@ def business() -> str:
     return f"the machine is busy (a load of {load:.1f} on {cores} cores): figures will scatter"
 
 
-def _operations(number: int) -> str:
-    return f"{number} operation{'' if number == 1 else 's'}"
-
-
 def _mean(values: Iterable[float]) -> float:
     logs = [math.log(v) for v in values]
     return math.exp(sum(logs) / len(logs)) if logs else math.nan
@@ -120,7 +118,7 @@ def write_json(rows: Sequence[Any], path: Path) -> None:
     path.write_text(json.dumps([asdict(r) for r in rows], indent=1) + "\n", encoding="utf-8")
 
 
-def pyplot() -> Any:
+def _pyplot() -> Any:
     """What draws. Raises SymgradError without matplotlib."""
     try:
         import matplotlib
@@ -136,7 +134,7 @@ def check_target(path: Path, *, plotted: bool = False) -> None:
     """Raise SymgradError where a report cannot be written to a path: before all is measured rather than after."""
     if path.is_dir() or not path.parent.is_dir():
         raise SymgradError(f"{path} is a folder" if path.is_dir() else f"there is no folder {path.parent}")
-    formats = pyplot().figure().canvas.get_supported_filetypes() if plotted else ()
+    formats = _pyplot().figure().canvas.get_supported_filetypes() if plotted else ()
     if plotted and path.suffix.removeprefix(".").lower() not in formats:
         raise SymgradError(f"{path.name}: a plot has one of the suffixes {', '.join(f'.{f}' for f in formats)}")
 
@@ -145,7 +143,7 @@ def plot(rows: Sequence[Row], path: Path) -> None:
     """Time over size of every form, one panel an operation. Raises SymgradError without matplotlib."""
     ops = list(dict.fromkeys(r.op for r in rows))
     columns = min(3, len(ops))
-    figure, axes = pyplot().subplots(
+    figure, axes = _pyplot().subplots(
         math.ceil(len(ops) / columns),
         columns,
         squeeze=False,

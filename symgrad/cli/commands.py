@@ -12,6 +12,7 @@ from symgrad import __version__
 from symgrad.cli.audit import audit
 from symgrad.cli.options import (
     cache_option,
+    folder_option,
     found_specs,
     full_option,
     jobs_option,
@@ -207,15 +208,7 @@ def prove(specs: tuple[Path, ...], targets: tuple[str, ...], jobs: int | None) -
 @main.command()
 @specs_argument
 @click.option("--html", is_flag=True, default=True, help="As HTML pages that load nothing, the only form so far.")
-@click.option(
-    "-o",
-    "--out",
-    default="reports",
-    show_default=True,
-    metavar="DIR",
-    type=click.Path(file_okay=False, path_type=Path),
-    help="Folder of the pages.",
-)
+@folder_option("-o", "--out", default="reports", what="Folder of the pages.")
 @click.option(
     "--bench",
     metavar="FILE",
@@ -248,13 +241,7 @@ def report(specs: tuple[Path, ...], html: bool, out: Path, bench: Path | None, p
 
 @main.command()
 @specs_argument
-@click.option(
-    "-o",
-    "--out",
-    metavar="DIR",
-    type=click.Path(file_okay=False, path_type=Path),
-    help="Folder for a file of each operation; without it they are printed.",
-)
+@folder_option("-o", "--out", what="Folder for a file of each operation; without it they are printed.")
 @verbosity
 def convert(specs: tuple[Path, ...], out: Path | None) -> int:
     """Write every SPEC as YAML: functions of Python files, and specs in their canonical form."""
@@ -269,15 +256,7 @@ for command in (audit, bench, build):
 
 @main.command()
 @click.argument("name")
-@click.option(
-    "-o",
-    "--out",
-    default="specs",
-    show_default=True,
-    metavar="DIR",
-    type=click.Path(file_okay=False, path_type=Path),
-    help="Folder of the spec.",
-)
+@folder_option("-o", "--out", default="specs", what="Folder of the spec.")
 @verbosity
 def new(name: str, out: Path) -> int:
     """Write a commented spec to start from.
@@ -321,11 +300,9 @@ def functions(name: str | None, markdown: bool) -> int:
 @verbosity
 def schema() -> int:
     """Print the JSON schema of specs, for editors."""
-    import json
+    from symgrad.spec.schema import schema_text
 
-    from symgrad.spec.schema import json_schema
-
-    click.echo(json.dumps(json_schema(), indent=2, ensure_ascii=False))
+    click.echo(schema_text(), nl=False)
     return 0
 
 

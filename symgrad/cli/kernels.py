@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import product
 from pathlib import Path
@@ -14,6 +14,7 @@ from symgrad.cli.work import Failed
 from symgrad.errors import SpecError, SymgradError
 from symgrad.importing import import_generated
 from symgrad.resources import lacking
+from symgrad.spec import Spec, load_specs
 
 __all__ = ["bench", "bench_arrays", "build"]
 
@@ -63,6 +64,16 @@ def build(terminal: Terminal, modules: Sequence[Path], dtypes: Sequence[str]) ->
     return 1 if failed else 0
 
 
+def _measured(terminal: Terminal, specs: Sequence[str | Failed]) -> Iterator[Spec]:
+    """The specs in the files, each of which is said to be measured after it was used. Raises SymgradError for none."""
+    for path in specs:
+        if isinstance(path, Failed):
+            raise SymgradError(path.message)
+        for spec in load_specs(path):
+            yield spec
+            terminal.remark(f"{path}: {spec.op} measured")
+
+
 def bench(
     terminal: Terminal,
     specs: Sequence[str | Failed],
@@ -87,7 +98,6 @@ def bench(
     from symgrad.bench.contenders import contenders, own_of_torch
     from symgrad.bench.contenders import natives as read_natives
     from symgrad.bench.measure import Row, measure
-    from symgrad.spec import load_specs
 
     if threads:
         torch.set_num_threads(threads)
@@ -103,18 +113,14 @@ def bench(
         if plot is not None:
             report.check_target(plot, plotted=True)
         known = read_natives(natives)
-        for path in specs:
-            if isinstance(path, Failed):
-                raise SymgradError(path.message)
-            for spec in load_specs(path):
-                with tempfile.TemporaryDirectory() as folder:
-                    own = known.get(spec.op) or own_of_torch(spec)
-                    forms = contenders(spec, Path(folder), own, compiled=compiled)
-                    taken = sized(spec, next(f.call for f in forms if f.name == "composite"))
-                    for device, dtype, size in product(devices, dtypes, sizes):
-                        values = arguments(taken, size, getattr(torch, dtype), device)
-                        rows += measure(spec.op, forms, values, rounds)
-                terminal.remark(f"{path}: {spec.op} measured")
+        for spec in _measured(terminal, specs):
+            with tempfile.TemporaryDirectory() as folder:
+                own = known.get(spec.op) or own_of_torch(spec)
+                forms = contenders(spec, Path(folder), own, compiled=compiled)
+                taken = sized(spec, next(f.call for f in forms if f.name == "composite"))
+                for device, dtype, size in product(devices, dtypes, sizes):
+                    values = arguments(taken, size, getattr(torch, dtype), device)
+                    rows += measure(spec.op, forms, values, rounds)
         terminal.finding(report.table(rows))
         for line in report.summary(rows):
             terminal.finding(line)
@@ -145,7 +151,6 @@ def bench_arrays(
     from symgrad.bench import arrays, report
     from symgrad.compiler.compile import compile_operation
     from symgrad.parse import parse_formulas
-    from symgrad.spec import load_specs
 
     rows: list[arrays.Row] = []
     refused = 0
@@ -155,20 +160,16 @@ def bench_arrays(
     try:
         if json is not None:
             report.check_target(json)
-        for path in specs:
-            if isinstance(path, Failed):
-                raise SymgradError(path.message)
-            for spec in load_specs(path):
-                operation = compile_operation(parse_formulas(spec.without_kernels()))
-                for target, size in product(targets, sizes):
-                    try:
-                        row = arrays.measure(operation, target, size, rounds)
-                    except SpecError as error:
-                        terminal.problem(str(error))
-                        refused += 1
-                        continue
-                    rows += [] if row is None else [row]
-                terminal.remark(f"{path}: {spec.op} measured")
+        for spec in _measured(terminal, specs):
+            operation = compile_operation(parse_formulas(spec.without_kernels()))
+            for target, size in product(targets, sizes):
+                try:
+                    row = arrays.measure(operation, target, size, rounds)
+                except SpecError as error:
+                    terminal.problem(str(error))
+                    refused += 1
+                    continue
+                rows += [] if row is None else [row]
         for line in arrays.table(rows):
             terminal.finding(line)
         if json is not None:

@@ -49,22 +49,25 @@ def request(paths: Sequence[Path], out: Path | None, tests: Path | None, **more:
     return Request(found_specs(paths), out or config.out or Path("generated"), tests, whole=whole, **more)
 
 
+def folder_option(*names: str, what: str, default: str | None = None) -> Callable[[F], F]:
+    """An option that names a folder."""
+    folder = click.Path(file_okay=False, path_type=Path)
+    shown = default is not None
+    return click.option(*names, metavar="DIR", type=folder, default=default, show_default=shown, help=what)
+
+
+def prove_option(what: str, *, default: bool = False) -> Callable[[F], F]:
+    """Whether SymPy judges what was compiled; ``what`` says what for."""
+    return click.option("--prove/--no-prove", default=default, show_default=True, help=what)
+
+
 specs_argument = click.argument(
     "specs", nargs=-1, metavar="SPEC...", type=click.Path(readable=False, path_type=Path), callback=_paths
 )
-out_option = click.option(
-    "-o",
-    "--out",
-    metavar="DIR",
-    type=click.Path(file_okay=False, path_type=Path),
-    help="Folder of the generated files.  [default: that of the project's table, or generated]",
+out_option = folder_option(
+    "-o", "--out", what="Folder of the generated files.  [default: that of the project's table, or generated]"
 )
-tests_option = click.option(
-    "--tests",
-    metavar="DIR",
-    type=click.Path(file_okay=False, path_type=Path),
-    help="Folder of the generated tests, if they are to stand in another one.",
-)
+tests_option = folder_option("--tests", what="Folder of the generated tests, if they are to stand in another one.")
 full_option = click.option(
     "--full", is_flag=True, help="Compile every spec, also those whose files' headers are up to date."
 )
@@ -75,14 +78,12 @@ jobs_option = click.option(
     metavar="N",
     help="Specs compiled at once; by default as many as there are cores.",
 )
-
 cache_option = click.option(
     "--cache/--no-cache",
     default=True,
     show_default=True,
     help="Spare searches for forms that an earlier run made, and keep those of this run.",
 )
-
 kernels_option = click.option(
     "--kernels/--no-kernels",
     default=None,
@@ -96,10 +97,3 @@ target_option = click.option(
     type=click.Choice(TARGETS),
     help=f"Write for this framework ({', '.join(TARGETS)}); may be given several times.  [default: the spec's own]",
 )
-
-
-def prove_option(what: str, *, default: bool = False) -> Callable[[F], F]:
-    return click.option("--prove/--no-prove", default=default, show_default=True, help=what)
-
-
-DTYPES = ("float32", "float64", "bfloat16", "float16")

@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from symgrad.cli.terminal import Terminal
-from symgrad.cli.work import Failed, load_all, work_all
+from symgrad.cli.work import Failed, load_all, succeeded, work_all
 from symgrad.errors import Mistake, SpecError
 from symgrad.spec import Spec
+from symgrad.text import counted
 
 if TYPE_CHECKING:
     from symgrad.compiler.operation import Operation
@@ -41,19 +42,14 @@ def prove(terminal: Terminal, specs: Sequence[str | Failed], *, targets: tuple[s
     import symgrad.symbolic.certify  # noqa: F401  (once, before processes are forked)
 
     counts: Counter[str] = Counter()
-    failed = 0
-    for found in work_all(load_all(specs, targets=targets), _verdicts, jobs):
-        if isinstance(found, Failed):
-            terminal.problem(found.message, found.traceback)
-            failed += 1
-            continue
+    failed: list[str] = []
+    for found in succeeded(terminal, work_all(load_all(specs, targets=targets), _verdicts, jobs), failed):
         for verdict in found.result:
             counts[verdict.outcome] += 1
             line = f"{found.path}: {verdict.subject}: {verdict.text}"
             (terminal.problem if verdict.outcome == "refuted" else terminal.finding)(line)
     told = ", ".join(f"{number} {_WORDS[outcome]}" for outcome, number in counts.items())
-    count = counts.total()
-    terminal.result(f"{count} claim{'' if count == 1 else 's'}: {told}" if told else "nothing to prove")
+    terminal.result(f"{counted(counts.total(), 'claim')}: {told}" if told else "nothing to prove")
     return 1 if failed or counts["refuted"] else 0
 
 
@@ -91,18 +87,15 @@ def report(
     import symgrad.report  # noqa: F401  (once, before processes are forked)
     from symgrad import files
 
-    failed = 0
-    for found in work_all(load_all(specs), partial(_page, bench=bench, proven=proven), jobs):
-        if isinstance(found, Failed):
-            terminal.problem(found.message, found.traceback)
-            failed += 1
-            continue
+    failed: list[str] = []
+    pages = work_all(load_all(specs), partial(_page, bench=bench, proven=proven), jobs)
+    for found in succeeded(terminal, pages, failed):
         path = out / f"{found.path}.html"
         try:
             files.write({path: found.result})
         except files.FileError as error:
             terminal.problem(str(error))
-            failed += 1
+            failed.append(found.path)
             continue
         terminal.result(f"wrote {path.as_posix()}")
     return 1 if failed else 0

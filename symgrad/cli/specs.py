@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from difflib import unified_diff
@@ -14,10 +14,11 @@ from pathlib import Path
 
 from symgrad import files
 from symgrad.cli.terminal import Terminal
-from symgrad.cli.work import Failed, Known, Ready, compile_all, load, load_all, work_all
+from symgrad.cli.work import Failed, Known, Ready, compile_all, load_all, loaded, succeeded, work_all
 from symgrad.files import FileState, Folder, Status
 from symgrad.resources import environment
 from symgrad.spec import Spec
+from symgrad.text import counted
 
 __all__ = ["Request", "Writing", "check", "convert", "explain", "generate", "show_latex", "start_spec", "watch"]
 
@@ -108,7 +109,7 @@ def generate(terminal: Terminal, asked: Request, how: Writing = Writing()) -> in
     for state in left:
         hint = "--force removes it, too" if how.prune else "`symgrad gen --prune` removes it"
         terminal.remark(f"note: {state}; {hint}")
-    terminal.result(_summary(_count(len(run.specs), "spec"), {**written, "failed": run.failed}))
+    terminal.result(_summary(counted(len(run.specs), "spec"), {**written, "failed": run.failed}))
     if written["generated"] and find_spec("torch") is None:
         terminal.remark('note: PyTorch is not installed here; generated modules need it: pip install "symgrad[torch]"')
     return 1 if run.failed else 0
@@ -170,9 +171,9 @@ def check(terminal: Terminal, asked: Request) -> int:
     note(run.folder.shared_states())
     note([_with_hint(state) for state in run.left_over()])
     statuses = Counter(state.status for state in seen.values())
-    terminal.result(_summary(_count(len(seen), "file"), {status.value: statuses[status] for status in Status}))
+    terminal.result(_summary(counted(len(seen), "file"), {status.value: statuses[status] for status in Status}))
     if run.failed:
-        terminal.result(f"{_count(run.failed, 'spec')} failed")
+        terminal.result(f"{counted(run.failed, 'spec')} failed")
     return 0 if statuses[Status.FRESH] == len(seen) and not run.failed else 1
 
 
@@ -200,13 +201,9 @@ def show_latex(terminal: Terminal, specs: Sequence[str | Failed]) -> int:
     """Print formulas and derivatives of ``specs`` as LaTeX."""
     from symgrad.symbolic.display import latex
 
-    failed = 0
-    for outcome in work_all(load_all(specs), latex, jobs=1):
-        if isinstance(outcome, Failed):
-            terminal.problem(outcome.message, outcome.traceback)
-            failed += 1
-        else:
-            terminal.finding(outcome)
+    failed: list[str] = []
+    for text in succeeded(terminal, work_all(load_all(specs), latex, jobs=1), failed):
+        terminal.finding(text)
     return 1 if failed else 0
 
 
@@ -214,17 +211,13 @@ def convert(terminal: Terminal, specs: Sequence[str | Failed], out: Path | None)
     """Show ``specs`` as YAML, or write them into ``out``, each as a file of its own."""
     from symgrad.spec.write import as_yaml
 
-    failed = 0
+    failed: list[str] = []
     texts: list[str] = []
-    for path in specs:
-        for spec in [path] if isinstance(path, Failed) else load(path):
-            if isinstance(spec, Failed):
-                terminal.problem(spec.message, spec.traceback)
-                failed += 1
-            elif out is None:
-                texts.append(as_yaml(spec))
-            else:
-                failed += not _written(terminal, out / f"{spec.op}.yaml", as_yaml(spec))
+    for spec in succeeded(terminal, loaded(specs), failed):
+        if out is None:
+            texts.append(as_yaml(spec))
+        elif not _written(terminal, out / f"{spec.op}.yaml", as_yaml(spec)):
+            failed.append(spec.path)
     if texts:
         terminal.finding("---\n".join(texts).rstrip("\n"))
     return 1 if failed else 0
@@ -242,12 +235,9 @@ def _written(terminal: Terminal, path: Path, text: str, hint: str = "") -> bool:
 
 def start_spec(terminal: Terminal, op: str, out: Path) -> int:
     """Write a spec to start from, and beside it the schema by which editors complete it."""
-    import json
+    from symgrad.spec.schema import schema_text
 
-    from symgrad.spec.schema import json_schema
-
-    path, schema = out / f"{op}.yaml", out / _SCHEMA
-    text = json.dumps(json_schema(), indent=2, ensure_ascii=False) + "\n"
+    path, schema, text = out / f"{op}.yaml", out / _SCHEMA, schema_text()
     hint = f"; edit it, then run: symgrad gen {path.as_posix()}"
     if not _written(terminal, path, environment().get_template("new.yaml.j2").render(op=op, schema=_SCHEMA), hint):
         return 1
@@ -341,11 +331,8 @@ def _each(
     told: set[str] = set()
     outcomes = compile_all(specs, jobs, package, prove=prove, state=state)
     with closing(outcomes), terminal.progress(outcomes, [spec.path for spec in specs]) as shown:
-        for outcome in shown:
-            if isinstance(outcome, Failed):
-                terminal.problem(outcome.message, outcome.traceback)
-                failed.append(outcome.path)
-                continue
+        compiled: Iterator[Ready | Known] = succeeded(terminal, shown, failed)
+        for outcome in compiled:
             try:
                 act(outcome)
             except files.FileError as error:
@@ -364,7 +351,3 @@ def _with_hint(state: FileState) -> FileState:
 def _summary(total: str, parts: dict[str, int]) -> str:
     told = ", ".join(f"{number} {what}" for what, number in parts.items() if number)
     return f"{total}: {told}" if told else total
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"

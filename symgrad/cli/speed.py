@@ -8,9 +8,11 @@ from typing import Any
 
 import click
 
-from symgrad.cli.options import DTYPES, found_specs, specs_argument
+from symgrad.cli.options import found_specs, specs_argument
 from symgrad.cli.program import F, terminal, verbosity
 from symgrad.resources import TARGETS
+
+_DTYPES = ("float32", "float64", "bfloat16", "float16")
 
 
 @click.command()
@@ -20,9 +22,9 @@ from symgrad.resources import TARGETS
     "dtypes",
     multiple=True,
     metavar="DTYPE",
-    type=click.Choice(DTYPES),
-    default=DTYPES,
-    help=f"Only for this dtype ({', '.join(DTYPES)}); may be given several times.",
+    type=click.Choice(_DTYPES),
+    default=_DTYPES,
+    help=f"Only for this dtype ({', '.join(_DTYPES)}); may be given several times.",
 )
 @verbosity
 def build(modules: tuple[Path, ...], dtypes: tuple[str, ...]) -> int:
@@ -67,7 +69,7 @@ def _several(name: str, kind: Any, default: tuple[object, ...], what: str) -> Ca
     help=f"Measure the module for this framework ({', '.join(TARGETS)}); may be given several times.",
 )
 @_several("--size", click.IntRange(min=1), (1 << 22,), "Elements of the largest tensor")
-@_several("--dtype", click.Choice(DTYPES), ("float32",), f"Dtype of the tensors: {', '.join(DTYPES)}")
+@_several("--dtype", click.Choice(_DTYPES), ("float32",), f"Dtype of the tensors: {', '.join(_DTYPES)}")
 @_several("--device", click.Choice(("cpu", "cuda")), ("cpu",), "Where they are: cpu, cuda")
 @click.option("--threads", metavar="N", type=click.IntRange(min=1), help="Threads; by default as many as torch takes.")
 @click.option(

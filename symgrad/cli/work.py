@@ -14,14 +14,27 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from symgrad.errors import Location, Mistake, SpecError, SymgradError
+from symgrad.resources import module_name
 from symgrad.spec import Spec, load_specs, parse_spec
 from symgrad.spec.yaml_source import MAX_BYTES
 
 if TYPE_CHECKING:
+    from symgrad.cli.terminal import Terminal
     from symgrad.explain.derivation import Derivation
     from symgrad.files import FileState
 
-__all__ = ["Failed", "Known", "Outcome", "Ready", "compile_all", "find_specs", "load", "load_all", "work_all"]
+__all__ = [
+    "Failed",
+    "Known",
+    "Outcome",
+    "Ready",
+    "compile_all",
+    "find_specs",
+    "load",
+    "load_all",
+    "succeeded",
+    "work_all",
+]
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -110,10 +123,14 @@ def load_all(
 
     They are for these ``targets``, or else for those that each names.
     """
-    specs = [spec for path in paths for spec in ([path] if isinstance(path, Failed) else load(path))]
-    return _without_rivals(
-        [spec if isinstance(spec, Failed) else spec.with_kernels(kernels).with_targets(targets) for spec in specs]
-    )
+    specs = [s if isinstance(s, Failed) else s.with_kernels(kernels).with_targets(targets) for s in loaded(paths)]
+    return _without_rivals(specs)
+
+
+def loaded(paths: Iterable[str | Failed]) -> Iterator[Spec | Failed]:
+    """The specs of ``paths``, in order, or why there are none."""
+    for path in paths:
+        yield from [path] if isinstance(path, Failed) else load(path)
 
 
 def compile_all(
@@ -144,6 +161,16 @@ def work_all(
     with closing(done):
         for spec in specs:
             yield next(done) if isinstance(spec, Spec) else spec
+
+
+def succeeded(terminal: Terminal, outcomes: Iterable[R | Failed], failed: list[str]) -> Iterator[R]:
+    """The outcomes that are none of a failure; the others are told, and their paths appended to ``failed``."""
+    for outcome in outcomes:
+        if isinstance(outcome, Failed):
+            terminal.problem(outcome.message, outcome.traceback)
+            failed.append(outcome.path)
+        else:
+            yield outcome
 
 
 def load(path: str) -> Sequence[Spec | Failed]:
@@ -186,7 +213,7 @@ def _without_rivals(specs: Sequence[Spec | Failed]) -> list[Spec | Failed]:
 
 def _modules(spec: Spec) -> list[str]:
     """The names of the Python files of a spec, its own first."""
-    targets = [spec.op if target == "torch" else f"{spec.op}_{target}" for target in spec.options.targets]
+    targets = [module_name(spec.op, target) for target in spec.options.targets]
     triton = [f"{spec.op}_triton"] if spec.options.kernels == "all" else []
     return [*dict.fromkeys([*targets, *(f"test_{name}" for name in targets), *triton])]
 

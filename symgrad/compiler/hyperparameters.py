@@ -32,6 +32,12 @@ def hyperparameter_values(spec: Spec, hyperparameter: Hyperparameter) -> list[An
     return _with_ordinary(hyperparameter, list(dict.fromkeys([*tried, *inside]))[:3])
 
 
+def usual_value(spec: Spec, hyperparameter: Hyperparameter) -> Any:
+    """The default of a hyperparameter, or else the first value worth trying."""
+    default = hyperparameter.default
+    return hyperparameter_values(spec, hyperparameter)[0] if default is None else default
+
+
 def measured_values(spec: Spec, hyperparameter: Hyperparameter) -> list[Any]:
     """Values at which forms are measured: those worth trying, and enough of its domain that no other form is equal."""
     values = hyperparameter_values(spec, hyperparameter)

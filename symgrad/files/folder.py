@@ -97,7 +97,7 @@ class Folder:
         for name in names:
             path = self.path(name)
             if path in own:
-                states.append(FileState(path, Status.FRESH if own[path].is_untouched else Status.EDITED))
+                states.append(_by_header(path, own[path]))
         self._verified.update(state.path for state in states)
         return states
 
@@ -108,10 +108,7 @@ class Folder:
 
     def shared_states(self) -> list[FileState]:
         """How what all modules share stands, as far as that can be told without compiling."""
-        states = [
-            FileState(path, Status.FRESH if header.is_untouched else Status.EDITED)
-            for path, header in self._shared.items()
-        ]
+        states = [_by_header(path, header) for path, header in self._shared.items()]
         if self._headers and not os.path.lexists(self._out / _PACKAGE):
             states.append(FileState(self._out / _PACKAGE, Status.MISSING))
         return states
@@ -243,6 +240,11 @@ def refuse_edited(states: Iterable[FileState], *, force: bool) -> None:
     if edited and not force:
         hint = "not overwritten; move the change into the spec, or use --force"
         raise FileError("\n".join(f"{state}: {hint}" for state in edited))
+
+
+def _by_header(path: Path, header: Header) -> FileState:
+    """How a file stands whose header can be believed."""
+    return FileState(path, Status.FRESH if header.is_untouched else Status.EDITED)
 
 
 def _header_of(path: Path) -> Header | None:

@@ -18,7 +18,7 @@ from pathlib import Path
 from symgrad.resources import template_folder
 from symgrad.spec.model import Spec
 
-__all__ = ["body_hash", "certificate_in", "code_hash", "compiler_hash", "spec_hash", "text_hash", "unix"]
+__all__ = ["body_hash", "certificate_in", "code_hash", "compiler_hash", "spec_hash", "unix"]
 
 _DIGITS = 16  # 64 bits: accidents are what these hashes are meant to find
 _NOT_CONTENT = {"location", "places", "scalar", "where"}  # fields in specs: where things stand, not what they are
@@ -28,7 +28,7 @@ _CERTIFICATE = re.compile(r"^Proven: .*\n", re.MULTILINE)  # as `targets/torch/d
 _DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
-def text_hash(text: str) -> str:
+def _text_hash(text: str) -> str:
     """The hash of a text as it is, for a first look."""
     return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGITS]
 
@@ -50,7 +50,7 @@ def certificate_in(text: str) -> str:
 @lru_cache(maxsize=32)  # what modules share is asked for with each of them
 def body_hash(text: str) -> str:
     """The hash of what stands below a header, but for a certificate: whether somebody asked for one changes nothing."""
-    return text_hash(_CERTIFICATE.sub("", text, count=1))
+    return _text_hash(_CERTIFICATE.sub("", text, count=1))
 
 
 @lru_cache(maxsize=32)
@@ -63,14 +63,14 @@ def code_hash(name: str, text: str) -> str:
     """
     text = _CERTIFICATE.sub("", text, count=1)
     if not name.endswith(".py"):
-        return text_hash(re.sub(r"\s+|//", "", text))
+        return _text_hash(re.sub(r"\s+|//", "", text))
     try:
         tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError):
-        return text_hash(text)
+        return _text_hash(text)
     parts: list[str] = []
     _add_tree(tree, parts)
-    return text_hash("\n".join(parts))
+    return _text_hash("\n".join(parts))
 
 
 def _add_tree(node: ast.AST, parts: list[str]) -> None:
@@ -127,7 +127,7 @@ def spec_hash(spec: Spec, package: str = "") -> str:
 
     Comments and layout do not count, nor where things stand. ``package`` is where its test finds the module.
     """
-    return text_hash("\n".join([package, *_of_value(spec)]))
+    return _text_hash("\n".join([package, *_of_value(spec)]))
 
 
 def _of_value(value: object) -> Iterator[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from symgrad.ir.expr import FALSE, TRUE, ZERO, Expr, Scalar, as_expr, make, split_coefficient
+from symgrad.ir.expr import FALSE, ONE, TRUE, ZERO, Expr, Scalar, as_expr, make, split_coefficient
 
 NEGATED = {"lt": "ge", "ge": "lt", "gt": "le", "le": "gt", "eq": "ne", "ne": "eq"}
 MIRRORED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le", "eq": "eq", "ne": "ne"}
@@ -88,6 +88,11 @@ def _deciding(op: str, parts: Iterable[Expr]) -> list[Expr]:
         if bound is not None and (bound < other.args[1]["value"]) is ((op == "and") is (part.op in ("lt", "le"))):
             kept[key] = part
     return list(kept.values())
+
+
+def as_number(value: Expr) -> Expr:
+    """The value as a number: a truth value counts as 1 or 0."""
+    return where(value, ONE, ZERO) if value.is_boolean else value
 
 
 def where(condition: Expr, then: Scalar, otherwise: Scalar) -> Expr:

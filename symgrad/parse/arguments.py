@@ -12,6 +12,7 @@ from symgrad.ir.expr import FALSE, OO, TRUE, Expr
 from symgrad.ops.tensors import Attribute, Ref, TensorOp
 from symgrad.ops.tensors.row import is_size, is_whole_size
 from symgrad.parse.advice import keyword_for
+from symgrad.text import counted
 
 if TYPE_CHECKING:
     from symgrad.parse.build import Builder
@@ -41,7 +42,7 @@ def bind(builder: Builder, name: str, node: ast.Call, parameters: Sequence[str],
     """The arguments of a call by parameter; the first ``required`` parameters must be given."""
     usage = signature(name, parameters, required)
     if len(node.args) > len(parameters):
-        most = f"{'at most ' if required < len(parameters) else ''}{_counted(len(parameters))}"
+        most = f"{'at most ' if required < len(parameters) else ''}{counted(len(parameters), 'argument')}"
         builder.fail(node.args[len(parameters)], f"{usage} takes {most}, not {len(node.args)}")
     bound = dict(zip(parameters, node.args))  # noqa: B905 (the others have keywords, or are absent)
     _bind_keywords(builder, usage, node, parameters, bound)
@@ -285,7 +286,3 @@ _READERS: Mapping[str, Callable[[Builder, str, ast.expr], Any]] = {
     "number": _number,
     "word": _word,
 }
-
-
-def _counted(number: int) -> str:
-    return f"{number} argument{'s' if number > 1 else ''}"

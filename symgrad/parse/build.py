@@ -28,10 +28,10 @@ from symgrad.parse.arithmetic import LOGICAL, binary
 from symgrad.parse.casts import limit
 from symgrad.parse.comparisons import comparison, is_text
 from symgrad.parse.faults import MAX_FAULTS, Fault, FormulaError
-from symgrad.parse.scope import Bound, Scope, with_shape
+from symgrad.parse.scope import Bound, Scope, each_field, with_shape
 from symgrad.parse.text import MODULES, Syntax, in_range
 
-__all__ = ["CONSTANTS", "MAX_DEPTH", "NO_NUMBERS", "Builder", "Reported"]
+__all__ = ["CONSTANTS", "MAX_DEPTH", "NO_NUMBERS", "Builder"]
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -66,7 +66,7 @@ _METHODS = {row.method: row for row in TENSOR_OPS.values() if row.method}
 _FIELDS = {field for row in TENSOR_OPS.values() for field, _ in row.fields}
 
 
-class Reported(Exception):
+class _Reported(Exception):
     """What was looked at is wrong, which has been noted."""
 
 
@@ -98,7 +98,7 @@ class Builder:
             value = self.value(tree)
             self.whole(tree, value, self.sources)
             return Bound(value, frozenset(self.sources))
-        except Reported:
+        except _Reported:
             raise FormulaError(self._faults) from None
 
     # ------------------------------------------------------------------------------------ mistakes
@@ -107,7 +107,7 @@ class Builder:
         self._faults.append(Fault(self.syntax.offset(node), message))
         if len(self._faults) >= MAX_FAULTS:
             raise FormulaError(self._faults)
-        raise Reported
+        raise _Reported
 
     def each(self, read: Callable[[S], T], nodes: Iterable[S]) -> list[T]:
         """What ``read`` makes of each node. All are looked at, whatever is wrong with one of them."""
@@ -116,10 +116,10 @@ class Builder:
         for node in nodes:
             try:
                 values.append(read(node))
-            except Reported:
+            except _Reported:
                 failed = True
         if failed:
-            raise Reported
+            raise _Reported
         return values
 
     # ------------------------------------------------------------------------------------ values
@@ -131,7 +131,7 @@ class Builder:
         """``value``, which is that of ``node``, as a number."""
         if is_text(value):
             self.fail(node, "a text cannot be calculated with; compare it with '==' or '!='")
-        return truth.where(value, ONE, ZERO) if value.is_boolean else value
+        return truth.as_number(value)
 
     def truth(self, node: ast.expr) -> Expr:
         """The value of a node as a truth value; elements of truth values that were only moved are such again."""
@@ -254,9 +254,9 @@ class Builder:
                 return CONSTANTS[name]
             self.fail(node, self._unknown(name))
         if bound.fields:
-            self.fail(node, f"{name!r} has several results; write {_each_field(name, bound.fields)}")
+            self.fail(node, f"{name!r} has several results; write {each_field(name, bound.fields)}")
         if bound.expr is None:
-            raise Reported  # its own formula is wrong
+            raise _Reported  # its own formula is wrong
         self.sources |= bound.sources
         return bound.expr
 
@@ -360,7 +360,7 @@ class Builder:
         number = whole_number(node.slice)
         names = list(fields)
         if number is None:
-            self.fail(node.slice, f"this has several results; write {_each_field('...', fields)}")
+            self.fail(node.slice, f"this has several results; write {each_field('...', fields)}")
         if not -len(names) <= number < len(names):
             self.fail(node.slice, f"there are {len(names)} parts, the last one is {len(names) - 1}")
         bound = fields[names[number]]
@@ -408,7 +408,3 @@ def _is_moderate(value: Fraction) -> bool:
 def _name_of(node: ast.Attribute) -> ast.expr:
     """The name after the dot, for the place of a message."""
     return ast.Name(node.attr, col_offset=(node.end_col_offset or 0) - len(node.attr.encode()))
-
-
-def _each_field(name: str, fields: Iterable[str]) -> str:
-    return " or ".join(f"{name}[{field}]" if field.isdigit() else f"{name}.{field}" for field in fields)

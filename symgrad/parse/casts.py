@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from symgrad.ir.expr import ONE, ZERO, Expr, num
-from symgrad.ir.truth import where
+from symgrad.ir.expr import Expr, num
+from symgrad.ir.truth import as_number
 from symgrad.parse.arguments import bind
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def _cast(builder: Builder, name: str, node: ast.Call) -> Expr:
     if tensor.op != "sym" or others or not value.tensors:
         names = " and ".join(sorted(s.name for s in others)) or "nothing"
         builder.fail(node, f"the result has the dtype of all that it is made of, here of {names}, too; {_PART}")
-    return where(value, ONE, ZERO) if value.is_boolean else value
+    return as_number(value)
 
 
 _NOT_BACK = (

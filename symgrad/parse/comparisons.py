@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from symgrad.errors import shown
 from symgrad.ir import truth
-from symgrad.ir.expr import ONE, ZERO, Expr
+from symgrad.ir.expr import Expr
 from symgrad.ops.tensors.row import is_size
 from symgrad.parse.alignment import paired
 
@@ -34,8 +34,7 @@ def comparison(builder: Builder, nodes: Sequence[ast.expr], op: str, left: Expr,
     for node, side in zip(nodes, (left, right), strict=True):
         if is_size(side):
             builder.fail(node, "the size of a dimension is a number to calculate with, and is not compared")
-    numbers = (truth.where(side, ONE, ZERO) if side.is_boolean else side for side in (left, right))
-    return truth.compare(op, *paired(*numbers))
+    return truth.compare(op, *paired(truth.as_number(left), truth.as_number(right)))
 
 
 def _compare_texts(builder: Builder, nodes: Sequence[ast.expr], op: str, left: Expr, right: Expr) -> Expr:

@@ -20,7 +20,7 @@ from symgrad.ops.tensors.row import is_number, is_size
 from symgrad.ops.tensors.slices import chunks, splits
 from symgrad.parse.alignment import paired
 from symgrad.parse.arguments import bind, is_none, read_attribute, signature, tensor_arguments
-from symgrad.parse.scope import Bound
+from symgrad.parse.scope import Bound, each_field
 
 if TYPE_CHECKING:
     from symgrad.parse.build import Builder
@@ -126,7 +126,7 @@ def _made(builder: Builder, node: ast.AST, construct: Callable[[], Expr]) -> Exp
 def tensor_call(builder: Builder, name: str, node: ast.Call) -> Expr:
     row = TENSOR_OPS[TENSOR_SPELLINGS[name]]
     if row.fields:
-        names = " or ".join(f".{field}" for field, _ in row.fields)
+        names = each_field("", (field for field, _ in row.fields))
         builder.fail(node, f"{name}(...) has several results; add {names}")
     operands, attributes = tensor_arguments(builder, name, row, node)
     values = builder.each(builder.scoped, operands)

@@ -27,7 +27,7 @@ from symgrad.parse.comparisons import is_text
 from symgrad.parse.faults import Fault, FormulaError
 from symgrad.parse.fitting import Fitting
 from symgrad.parse.regions import Divider, multiplies
-from symgrad.parse.scope import Bound, Scope, sources_of, with_shape
+from symgrad.parse.scope import Bound, Scope, each_field, sources_of, with_shape
 from symgrad.parse.text import names_in, read
 from symgrad.spec.model import Formula, Output, Spec, Tensor
 
@@ -145,8 +145,7 @@ def _parse(text: str, scope: Scope) -> Bound:
 
 
 def _several(bound: Bound) -> str:
-    fields = " or ".join(f"[{name}]" if name.isdigit() else f".{name}" for name in bound.fields or ())
-    return f"a value is needed, and this has several; add {fields}"
+    return f"a value is needed, and this has several; add {each_field('', bound.fields or ())}"
 
 
 @dataclass

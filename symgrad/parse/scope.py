@@ -9,7 +9,7 @@ from symgrad.ir.expr import Expr, make
 from symgrad.ops.tensors.shapes import ShapeConflict, extent, same_shape, shape_sources
 from symgrad.parse.alignment import aligned, side_by_side
 
-__all__ = ["Bound", "Scope", "with_shape"]
+__all__ = ["Bound", "Scope", "each_field", "sources_of", "with_shape"]
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,8 @@ class Scope:
     ``choices`` lists the values of those ``str`` hyperparameters that have few; ``elsewhere`` says why a name that
     the spec does know cannot be used in this formula; ``settled`` are values that have been checked. ``outputs`` are
     those of the operation that a given gradient may apply again, and ``arguments`` what they are computed of. With
-    ``equal_parts`` a dimension that is sliced at a share, such as `D // 2`, has the parts of which that is one.
+    ``equal_parts`` a slice at a share of a dimension, such as `x[:, :D // 2]`, divides it into equal parts; else its
+    bound is rounded down, as in Python.
     """
 
     names: dict[str, Bound] = field(default_factory=dict)
@@ -47,6 +48,11 @@ class Scope:
     def of(cls, symbols: Iterable[Expr]) -> Scope:
         """A scope of nothing but symbols."""
         return cls({symbol.name: Bound(symbol, sources_of(symbol)) for symbol in symbols})
+
+
+def each_field(name: str, fields: Iterable[str]) -> str:
+    """How each of the results of a name is written, for messages: ``m.values or m.indices``, ``c[0] or c[1]``."""
+    return " or ".join(f"{name}[{field}]" if field.isdigit() else f"{name}.{field}" for field in fields)
 
 
 def sources_of(symbol: Expr) -> frozenset[Expr]:

@@ -71,12 +71,12 @@ def _choose(builder: Builder, cases: Sequence[tuple[ast.expr, ast.expr]], otherw
     branches = [value for value, _ in cases] + [otherwise]
     boolean = all(found[branch][0].is_boolean for branch in branches)
     value, sources = found[otherwise]
-    total = value if boolean else _as_number(value)
+    total = value if boolean else truth.as_number(value)
     for branch, test in reversed(cases):
         condition, condition_sources = found[test]
         check_sizes(builder, branch, (condition, found[branch][0], total))
         value, own = found[branch]
-        value = value if boolean else _as_number(value)
+        value = value if boolean else truth.as_number(value)
         if condition.is_static and condition not in (TRUE, FALSE):
             total = truth.where(condition, builder.whole(branch, value, own), builder.whole(branch, total, sources))
             sources = frozenset({total} if total.tensors else ())
@@ -94,10 +94,6 @@ def _number_or_truth(builder: Builder) -> Callable[[ast.expr], Expr]:
         return value if value.is_boolean else builder.as_number(node, value)
 
     return read
-
-
-def _as_number(value: Expr) -> Expr:
-    return truth.where(value, ONE, ZERO) if value.is_boolean else value
 
 
 _EXTREMA: Mapping[str, tuple[str, str | None]] = {  # element-wise function, reduction of a single argument

@@ -14,13 +14,13 @@ from fractions import Fraction
 
 from symgrad.errors import shown
 from symgrad.parse.faults import MAX_FAULTS, Fault, FormulaError
+from symgrad.spec.names import MAX_NAME
 
-__all__ = ["MAX_LENGTH", "MODULES", "TORCH", "Syntax", "in_range", "names_in", "read", "words_in"]
+__all__ = ["MODULES", "TORCH", "Syntax", "in_range", "names_in", "read", "words_in"]
 
-MAX_LENGTH = 20_000  # characters of a formula
+_MAX_LENGTH = 20_000  # characters of a formula
 MAX_BRACKETS = 50  # nested in each other
 MAX_TOKENS = 5_000
-MAX_NAME = 100
 MAX_DIGITS = 400  # characters of a number
 
 # Numbers outside of this range are infinite or zero in every floating-point format.
@@ -99,8 +99,8 @@ class Syntax:
 
 def read(text: str) -> Syntax:
     """The syntax tree of ``text``. Raises FormulaError."""
-    if len(text) > MAX_LENGTH:
-        raise FormulaError([Fault(MAX_LENGTH, f"a formula has at most {MAX_LENGTH} characters; use 'let'")])
+    if len(text) > _MAX_LENGTH:
+        raise FormulaError([Fault(_MAX_LENGTH, f"a formula has at most {_MAX_LENGTH} characters; use 'let'")])
     scanner = _Scanner(text)
     faults = scanner.faults()
     if faults:
@@ -128,7 +128,7 @@ def names_in(text: str) -> set[str]:
 
 def words_in(text: str) -> list[str]:
     """The words of a text that is no formula which may have been meant as names, in its order."""
-    matches = [m for m in _TOKEN.finditer(text[:MAX_LENGTH]) if m.lastgroup == "word"]
+    matches = [m for m in _TOKEN.finditer(text[:_MAX_LENGTH]) if m.lastgroup == "word"]
     words = [m.group() for m in matches if not text[m.end() :].lstrip().startswith("(")]
     return [w for w in dict.fromkeys(words) if w.isidentifier() and not keyword.iskeyword(w)]
 

@@ -13,12 +13,12 @@ from symgrad.accuracy.evaluate import FLOAT32, FLOAT64, Environment
 from symgrad.accuracy.machine import machine_form
 from symgrad.accuracy.measure import PRECISIONS, Judge
 from symgrad.accuracy.simulate import Simulation
-from symgrad.compiler.hyperparameters import hyperparameter_values
+from symgrad.compiler.hyperparameters import usual_value
 from symgrad.compiler.operation import Operation, Variant
 from symgrad.ir.expr import Expr
 from symgrad.spec.model import Tensor
 
-__all__ = ["Axis", "Curve", "Panel", "panels", "quantity_name"]
+__all__ = ["Panel", "panels", "quantity_name"]
 
 _POINTS = 140  # of a curve
 _LEAST, _MOST = 1e-4, 1e4  # magnitudes that an unbounded input goes through
@@ -118,8 +118,7 @@ def _others(operation: Operation, by: Expr) -> dict[Expr, Any]:
         else:
             found[symbol] = FLOAT32.round(_inside(tensor, k))
     for h in program.spec.hyperparameters:
-        value = h.default if h.default is not None else hyperparameter_values(program.spec, h)[0]
-        found[program.symbols[h.name]] = value
+        found[program.symbols[h.name]] = usual_value(program.spec, h)
     return found
 
 

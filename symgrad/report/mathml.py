@@ -13,7 +13,7 @@ from symgrad.ir.expr import HALF, ONE, Expr, num, power, split_coefficient
 from symgrad.ir.traversal import topological
 from symgrad.parse.formula import formula
 
-__all__ = ["equation", "math", "name"]
+__all__ = ["equation", "name", "quantity"]
 
 _SUM, _PRODUCT, _POWER, _ATOM = range(4)
 _LONGEST = 60_000  # characters of one expression; a longer one is shown as its text
@@ -44,6 +44,9 @@ class _Piece(NamedTuple):
         return self.text if self.binding >= least else _fenced(self.text)
 
 
+Known = Mapping[Expr, _Piece]
+
+
 def _row(*parts: str) -> str:
     return f"<mrow>{''.join(parts)}</mrow>"
 
@@ -65,20 +68,24 @@ def name(text: str) -> str:
     return own if not below else f"<msub>{own}<mi>{escape(_SYMBOLS.get(below, below))}</mi></msub>"
 
 
-def math(expr: Expr) -> str:
-    """A formula as a MathML element; as text where it is longer than anything one could read."""
-    return f'<math display="block">{_content(expr)}</math>'
+def quantity(label: str) -> str:
+    """An output or a derivative: "y", "dy/dx"."""
+    over, slash, under = label.partition("/")
+    if not slash:
+        return name(label)
+    parts = (_row(_mo("∂"), name(part.removeprefix("d"))) for part in (over, under))
+    return f"<mfrac>{''.join(parts)}</mfrac>"
 
 
 def equation(left: str, expr: Expr) -> str:
-    """An equation; `left` is MathML."""
+    """An equation; `left` is MathML. What is longer than anything one could read is shown as its text."""
     return f'<math display="block">{_row(left, _mo("="), _content(expr))}</math>'
 
 
 def _content(expr: Expr) -> str:
     known: dict[Expr, _Piece] = {}
     for node in topological(expr):
-        piece = _WRITE.get(node.op, _application)(node, [known[a] for a in node.args], known)
+        piece = _WRITE.get(node.op, _application)(node, known)
         if len(piece.text) > _LONGEST:
             return f"<mtext>{escape(formula(expr)[:2000])}</mtext>"
         known[node] = piece
@@ -98,7 +105,7 @@ def _number(value: Fraction) -> _Piece:
     return _Piece(_row(sign, text), _SUM) if sign else _Piece(text)
 
 
-def _sum(node: Expr, args: Sequence[_Piece], known: Mapping[Expr, _Piece]) -> _Piece:
+def _sum(node: Expr, known: Known) -> _Piece:
     parts: list[str] = []
     for term in node.args:
         factor, rest = split_coefficient(term)
@@ -108,13 +115,13 @@ def _sum(node: Expr, args: Sequence[_Piece], known: Mapping[Expr, _Piece]) -> _P
     return _Piece(_row(*parts), _SUM)
 
 
-def _product(node: Expr, args: Sequence[_Piece], known: Mapping[Expr, _Piece]) -> _Piece:
+def _product(node: Expr, known: Known) -> _Piece:
     factor, rest = split_coefficient(node)
     own = _product_of(abs(factor), rest, known)
     return own if factor > 0 else _Piece(_row(_mo(_MINUS), own.within(_PRODUCT)), _SUM)
 
 
-def _product_of(factor: Fraction, rest: Expr, known: Mapping[Expr, _Piece]) -> _Piece:
+def _product_of(factor: Fraction, rest: Expr, known: Known) -> _Piece:
     above: list[_Piece] = []
     below: list[_Piece] = []
     for part in () if rest is ONE else rest.factors:
@@ -143,14 +150,14 @@ def _juxtaposed(parts: Sequence[_Piece]) -> str:
     return _row(*found)
 
 
-def _power(node: Expr, args: Sequence[_Piece], known: Mapping[Expr, _Piece]) -> _Piece:
+def _power(node: Expr, known: Known) -> _Piece:
     exponent = node.args[1].number
     if exponent is not None and exponent < 0 and 1 / power(node.args[0], -exponent) is node:
         return _product_of(Fraction(1), node, known)
     return _raised(node.args[0], node.args[1], known)
 
 
-def _raised(base: Expr, exponent: Expr, known: Mapping[Expr, _Piece]) -> _Piece:
+def _raised(base: Expr, exponent: Expr, known: Known) -> _Piece:
     if exponent is ONE:
         return known[base]
     if exponent is HALF:
@@ -160,8 +167,8 @@ def _raised(base: Expr, exponent: Expr, known: Mapping[Expr, _Piece]) -> _Piece:
 
 
 # ------------------------------------------------------------------------------------------------ the rest
-def _where(node: Expr, args: Sequence[_Piece], known: Mapping[Expr, _Piece]) -> _Piece:
-    condition, then, otherwise = args
+def _where(node: Expr, known: Known) -> _Piece:
+    condition, then, otherwise = (known[a] for a in node.args)
     rows = "".join(
         f"<mtr><mtd>{value}</mtd><mtd>{text}</mtd></mtr>"
         for value, text in (
@@ -172,47 +179,47 @@ def _where(node: Expr, args: Sequence[_Piece], known: Mapping[Expr, _Piece]) -> 
     return _Piece(_row('<mo fence="true" stretchy="true">{</mo>', f'<mtable columnalign="left">{rows}</mtable>'), _SUM)
 
 
-def _relation(sign: str) -> Callable[[Expr, Sequence[_Piece], Mapping[Expr, _Piece]], _Piece]:
-    return lambda node, args, known: _Piece(_row(args[0].text, _mo(sign), args[1].text), _SUM)
+def _relation(sign: str) -> Callable[[Expr, Known], _Piece]:
+    return lambda node, known: _Piece(_row(*_between(sign, [known[a].text for a in node.args])), _SUM)
 
 
-def _joined(sign: str) -> Callable[[Expr, Sequence[_Piece], Mapping[Expr, _Piece]], _Piece]:
-    return lambda node, args, known: _Piece(_row(*_between(sign, [a.within(_PRODUCT) for a in args])), _SUM)
+def _joined(sign: str) -> Callable[[Expr, Known], _Piece]:
+    return lambda node, known: _Piece(_row(*_between(sign, [known[a].within(_PRODUCT) for a in node.args])), _SUM)
 
 
 def _between(sign: str, parts: Sequence[str]) -> list[str]:
     return [parts[0], *(text for part in parts[1:] for text in (_mo(sign), part))] if parts else []
 
 
-def _application(node: Expr, args: Sequence[_Piece], known: Mapping[Expr, _Piece]) -> _Piece:
+def _application(node: Expr, known: Known) -> _Piece:
     word = _FUNCTIONS.get(node.op, node.op)
     settings = [
         _row(f"<mi>{escape(key)}</mi>", _mo("="), f"<mtext>{escape(str(value))}</mtext>")
         for key, value in node.attrs
         if value not in (None, False)
     ]
-    inside = _row(*_between(",", [*(a.text for a in args), *settings]))
+    inside = _row(*_between(",", [*(known[a].text for a in node.args), *settings]))
     upright = "" if len(word) == 1 else ' mathvariant="normal"'
     return _Piece(_row(f"<mi{upright}>{escape(word)}</mi>", _mo("&#8289;"), _fenced(inside)), _ATOM)
 
 
-_WRITE: Mapping[str, Callable[[Expr, Sequence[_Piece], Mapping[Expr, _Piece]], _Piece]] = {
-    "sym": lambda node, args, known: _Piece(name(node.name)),
-    "num": lambda node, args, known: _number(node["value"]),
-    "const": lambda node, args, known: _Piece(f"<mi>{_CONSTANTS.get(node['name'], escape(node['name']))}</mi>"),
-    "text": lambda node, args, known: _Piece(f"<mtext>{escape(node['value'])}</mtext>"),
-    "true": lambda node, args, known: _Piece("<mtext>true</mtext>"),
-    "false": lambda node, args, known: _Piece("<mtext>false</mtext>"),
+_WRITE: Mapping[str, Callable[[Expr, Known], _Piece]] = {
+    "sym": lambda node, known: _Piece(name(node.name)),
+    "num": lambda node, known: _number(node["value"]),
+    "const": lambda node, known: _Piece(f"<mi>{_CONSTANTS.get(node['name'], escape(node['name']))}</mi>"),
+    "text": lambda node, known: _Piece(f"<mtext>{escape(node['value'])}</mtext>"),
+    "true": lambda node, known: _Piece("<mtext>true</mtext>"),
+    "false": lambda node, known: _Piece("<mtext>false</mtext>"),
     "add": _sum,
     "mul": _product,
     "pow": _power,
-    "exp": lambda node, args, known: _Piece(f"<msup><mi>e</mi>{_row(args[0].text)}</msup>", _POWER),
-    "abs": lambda node, args, known: _Piece(_fenced(args[0].text, "|", "|")),
+    "exp": lambda node, known: _Piece(f"<msup><mi>e</mi>{_row(known[node.args[0]].text)}</msup>", _POWER),
+    "abs": lambda node, known: _Piece(_fenced(known[node.args[0]].text, "|", "|")),
     "where": _where,
     "and": _joined("∧"),
     "or": _joined("&#8744;"),
-    "not": lambda node, args, known: _Piece(_row(_mo("¬"), args[0].within(_PRODUCT)), _PRODUCT),
+    "not": lambda node, known: _Piece(_row(_mo("¬"), known[node.args[0]].within(_PRODUCT)), _PRODUCT),
     "matmul": _joined("@"),
-    "mT": lambda node, args, known: _Piece(f"<msup>{args[0].within(_ATOM)}<mi>&#8868;</mi></msup>", _POWER),
+    "mT": lambda node, known: _Piece(f"<msup>{known[node.args[0]].within(_ATOM)}<mi>&#8868;</mi></msup>", _POWER),
     **{op: _relation(sign) for op, sign in _RELATIONS.items()},
 }

@@ -15,18 +15,18 @@ from symgrad.accuracy.measure import Score, ulp_text
 from symgrad.compiler.compile import compile_operation
 from symgrad.compiler.operation import Operation, Variant
 from symgrad.compiler.workbench import Workbench
-from symgrad.differentiate.modes import is_tensor_op
 from symgrad.explain.derive import as_written, derivation
 from symgrad.explain.equations import equations
 from symgrad.explain.gain import gain
 from symgrad.ir.expr import Expr, make
-from symgrad.ir.traversal import substitute, topological
+from symgrad.ir.traversal import substitute
 from symgrad.parse import parse_formulas
 from symgrad.parse.formula import formula
 from symgrad.report import mathml
 from symgrad.report.curves import Panel, panels, quantity_name
 from symgrad.resources import environment
 from symgrad.spec import Spec
+from symgrad.targets.torch.figures import pointwise_choices
 
 __all__ = ["html"]
 
@@ -101,28 +101,17 @@ class _Variant:
 
 
 def _variant(operation: Operation, path: tuple[str, ...], variant: Variant) -> _Variant:
-    pointwise = {n for n, f in variant.formulas.items() if not any(is_tensor_op(e) for e in topological(f))}
-    rows: list[tuple[str, str | None, Choice, Expr]] = []
-    rows += [(o, None, c, c.chosen.form) for o, c in variant.value_choices.items() if o in pointwise]
-    rows += [(o, t, c, variant.partials[o, t]) for (o, t), c in variant.slope_choices.items() if o in pointwise]
     quantities = [
         _Quantity(
             quantity_name(row[0], row[1]),
             tuple(_steps(operation, variant, row)),
             tuple((panel, _svg(panel)) for panel in panels(operation, variant, row)),
         )
-        for row in rows
+        for row in pointwise_choices(variant)
     ]
-    shown = tuple(mathml.equation(_label(label), value) for label, value, _ in equations(variant, operation.program))
+    rows = equations(variant, operation.program)
+    shown = tuple(mathml.equation(mathml.quantity(label), value) for label, value, _ in rows)
     return _Variant(", ".join(path), shown, tuple(quantities))
-
-
-def _label(label: str) -> str:
-    over, slash, under = label.partition("/")
-    if not slash:
-        return mathml.name(label)
-    parts = (f"<mrow><mo>∂</mo>{mathml.name(part.removeprefix('d'))}</mrow>" for part in (over, under))
-    return f"<mfrac>{''.join(parts)}</mfrac>"
 
 
 def _steps(operation: Operation, variant: Variant, row: tuple[str, str | None, Choice, Expr]) -> Iterator[_Step]:

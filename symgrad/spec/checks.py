@@ -133,32 +133,30 @@ def _check_names(read: Read, report: Report) -> None:
     declared: dict[str, tuple[str, Path]] = {}
     for section, what in _DECLARING.items():
         for name, path, value in read.get(section, ()):
-            fault = name_fault(name)
-            if not fault and name in declared:
-                other, place = declared[name]
-                fault = f"{name!r} is declared already: it is {other} on line {report.location(place).line}"
-            if fault:
-                report.at_key(path, fault)
-            else:
-                declared[name] = (what, path)
+            _declare(name, path, what, declared, report)
             if section == "let" and isinstance(value, dict):
-                _check_repeated(value.get("let", ()), declared, report)
+                for inner, place, _ in value.get("let", ()):
+                    _declare(inner, place, what, declared, report, again=True)
     for section in ("tensors", "outputs"):
         if read.get(section) == ():
             report.at_key((section,), f"an operation has at least one {section.removesuffix('s')}")
 
 
-def _check_repeated(entries: Iterable[Named], declared: dict[str, tuple[str, Path]], report: Report) -> None:
-    """What is calculated in rounds may have the name of an intermediate above, whose value the first round reads."""
-    for name, path, _ in entries:
-        other, place = declared.get(name, (_DECLARING["let"], path))
-        fault = name_fault(name)
-        if not fault and other != _DECLARING["let"]:
-            fault = f"{name!r} is declared already: it is {other} on line {report.location(place).line}"
-        if fault:
-            report.at_key(path, fault)
-        else:
-            declared[name] = (other, path)
+def _declare(
+    name: str, path: Path, what: str, declared: dict[str, tuple[str, Path]], report: Report, *, again: bool = False
+) -> None:
+    """Note a name as declared, or report why it cannot be.
+
+    What is calculated in rounds may have the name of an intermediate above, whose value the first round reads: `again`.
+    """
+    fault = name_fault(name)
+    other, place = declared.get(name, ("", path))
+    if not fault and other and not (again and other == what):
+        fault = f"{name!r} is declared already: it is {other} on line {report.location(place).line}"
+    if fault:
+        report.at_key(path, fault)
+    else:
+        declared[name] = (what, path)
 
 
 def _refer(entries: Iterable[Named], known: ByName[T], what: str, report: Report) -> Iterator[tuple[Named, T]]:

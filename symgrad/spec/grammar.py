@@ -12,11 +12,11 @@ from symgrad.spec import yaml_source as yaml
 from symgrad.spec.interval import BOUND, INTERVAL, Interval, parse_interval
 from symgrad.spec.model import FORMS, Extern, Options, Output, Tensor
 from symgrad.spec.names import OP_PATTERN, normal
-from symgrad.spec.readers import Key, ListOf, Named, NamesTo, OneOf, Path, Plain, Record, Report, Shorthand
+from symgrad.spec.readers import Either, Key, ListOf, NamesTo, OneOf, Path, Plain, Record, Report, Shorthand
 
-__all__ = ["MAX_FORMULA", "SPEC", "finite", "integer"]
+__all__ = ["SPEC", "finite", "integer"]
 
-MAX_FORMULA = 10_000  # characters
+_MAX_FORMULA = 10_000  # characters
 
 
 def finite(value: object) -> int | float | None:
@@ -57,7 +57,7 @@ def _number_or_truth(value: object) -> int | float | None:
 
 def _formula(scalar: yaml.Scalar) -> yaml.Scalar | None:
     empty = scalar.value is None or not scalar.text.strip()
-    return None if empty or len(scalar.text) > MAX_FORMULA else scalar
+    return None if empty or len(scalar.text) > _MAX_FORMULA else scalar
 
 
 def _dim(scalar: yaml.Scalar) -> int | str | None:
@@ -103,7 +103,7 @@ NUMBER_OR_TRUTH = Plain(
     "a finite number, true or false", {"type": ["number", "boolean"]}, lambda scalar: _number_or_truth(scalar.value)
 )
 LITERAL = Plain("a finite number, true, false or a text", {"type": _SCALAR_TYPES}, _literal)
-FORMULA = Plain(f"a formula of at most {MAX_FORMULA} characters", {"type": _SCALAR_TYPES}, _formula)
+FORMULA = Plain(f"a formula of at most {_MAX_FORMULA} characters", {"type": _SCALAR_TYPES}, _formula)
 NAME = Plain("the name of a tensor", {"type": "string"}, lambda scalar: normal(scalar.text))
 OP = Plain("a text", {"type": "string", "pattern": OP_PATTERN}, _text)
 SIZE = Plain(
@@ -194,25 +194,10 @@ MODULE = Record(
 _POLICY = OneOf(("auto", "memory", "speed"))
 _PACKED = NamesTo(OneOf(tuple(FORMS)), "auto, memory, speed, or a mapping of names to float8, int8 or bit")
 
-
-@dataclass(frozen=True)
-class _Save:
-    """A policy, or the values to keep in fewer bits."""
-
-    def read(self, node: yaml.Node, path: Path, report: Report) -> str | tuple[Named, ...] | None:
-        found: str | tuple[Named, ...] | None = (_PACKED if isinstance(node, yaml.Mapping) else _POLICY).read(
-            node, path, report
-        )
-        return found
-
-    def schema(self) -> dict[str, Any]:
-        return {"anyOf": [_POLICY.schema(), _PACKED.schema()]}
-
-
 OPTIONS = Record(
     {
         "save": Key(
-            _Save(),
+            Either(_POLICY, _PACKED),
             "What backward finds saved: memory saves the least, speed recomputes the least; auto lies between. Or a "
             "mapping of names to float8, int8 or bit, in which these values are kept.",
         ),
@@ -285,23 +270,6 @@ TEST = Record(
     or_nothing=True,
 )
 
-
-@dataclass(frozen=True)
-class _Let:
-    """A formula, or a set of them that is calculated again and again."""
-
-    repeated: Record
-
-    def read(self, node: yaml.Node, path: Path, report: Report) -> yaml.Scalar | dict[str, Any] | None:
-        if isinstance(node, yaml.Mapping):
-            return self.repeated.read(node, path, report)
-        found: yaml.Scalar | None = FORMULA.read(node, path, report)
-        return found
-
-    def schema(self) -> dict[str, Any]:
-        return {"anyOf": [FORMULA.schema(), self.repeated.schema()]}
-
-
 MOST_ROUNDS = 100
 _ROUNDS = Plain(
     f"a whole number from 1 to {MOST_ROUNDS}",
@@ -335,7 +303,7 @@ SPEC = Record(
             "Python values that are no tensors: the arguments after the tensors, as keywords.",
         ),
         "let": Key(
-            NamesTo(_Let(REPEATED), "a mapping of names to formulas"),
+            NamesTo(Either(FORMULA, REPEATED), "a mapping of names to formulas"),
             "Named intermediates, in order; each may use all that stands above it. `{repeat: 10, let: {...}}` "
             "calculates a set of them in turn, each round from the values of the one before.",
         ),

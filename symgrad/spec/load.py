@@ -13,9 +13,9 @@ from symgrad.spec.checks import build_spec
 from symgrad.spec.grammar import SPEC
 from symgrad.spec.model import Spec
 from symgrad.spec.readers import Report
-from symgrad.spec.yaml_source import MAX_BYTES, decode, read_yaml
+from symgrad.spec.yaml_source import MAX_BYTES, Document, decode, read_yaml
 
-__all__ = ["load_spec", "load_specs", "parse_spec", "with_formula_mistakes"]
+__all__ = ["load_spec", "load_specs", "parse_spec", "spec_in"]
 
 
 def load_spec(path: str | os.PathLike[str]) -> Spec:
@@ -49,15 +49,19 @@ def parse_spec(text: str | bytes, path: str = "<spec>") -> Spec:
 
     Raises SpecError with all its mistakes.
     """
-    document = read_yaml(text if isinstance(text, str) else decode(text, path), path)
+    return spec_in(read_yaml(text if isinstance(text, str) else decode(text, path), path))
+
+
+def spec_in(document: Document) -> Spec:
+    """The spec that a document writes. Raises SpecError with all its mistakes."""
     report = Report(document)
     spec = build_spec(SPEC.read(document.root, (), report) or {}, document.source, report)
     if report.mistakes:
-        raise with_formula_mistakes(report.mistakes, spec)
+        raise _with_formula_mistakes(report.mistakes, spec)
     return spec
 
 
-def with_formula_mistakes(mistakes: Iterable[Mistake], spec: Spec) -> SpecError:
+def _with_formula_mistakes(mistakes: Iterable[Mistake], spec: Spec) -> SpecError:
     """What is wrong with a spec, and with its formulas as far as that can be told."""
     known = list(mistakes)
     places = {m.location for m in known}

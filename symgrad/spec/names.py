@@ -10,7 +10,7 @@ import unicodedata
 
 from symgrad.errors import shown
 
-__all__ = ["CONSTANTS", "NAME_PATTERN", "OP_PATTERN", "forbidden_names", "name_fault", "normal", "op_fault"]
+__all__ = ["CONSTANTS", "MAX_NAME", "NAME_PATTERN", "OP_PATTERN", "forbidden_names", "name_fault", "normal", "op_fault"]
 
 CONSTANTS = frozenset({"pi", "E", "oo"})
 
@@ -18,7 +18,7 @@ CONSTANTS = frozenset({"pi", "E", "oo"})
 NAME_PATTERN = "^[A-Za-z_\u0080-\U0010ffff][0-9A-Za-z_\u0080-\U0010ffff]*$"
 OP_PATTERN = "^[a-z][a-z0-9]*(_[a-z0-9]+)*$"
 
-_MAX_NAME = 100
+MAX_NAME = 100  # characters
 _MAX_OP = 60  # it is part of file names
 
 # An op becomes a module, a function and (in capitals) classes; these are taken. A builtin that is
@@ -40,7 +40,7 @@ _TAKEN_BY: tuple[tuple[str, frozenset[str]], ...] = (
 
 def normal(name: str) -> str:
     """The name as Python knows it: identifiers are compared in the normal form NFKC."""
-    return unicodedata.normalize("NFKC", name) if len(name) <= _MAX_NAME else name
+    return unicodedata.normalize("NFKC", name) if len(name) <= MAX_NAME else name
 
 
 def forbidden_names() -> list[str]:
@@ -50,8 +50,8 @@ def forbidden_names() -> list[str]:
 
 def name_fault(name: str) -> str | None:
     """Why ``name`` cannot be declared, or None. ``name`` is in its normal form."""
-    if len(name) > _MAX_NAME:
-        return f"a name has at most {_MAX_NAME} characters"
+    if len(name) > MAX_NAME:
+        return f"a name has at most {MAX_NAME} characters"
     if not name.isidentifier():
         hint = "; inside of { } a formula with a comma takes quotes" if set(name) & set("()[]=") else ""
         return f"{shown(name)} is not a name (letters, digits and '_', no digit first){hint}"

@@ -69,15 +69,11 @@ def told_apart(function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[ast
             current[name] = target.id
 
 
-def read_in(values: Iterable[ast.expr], *, owners: bool = True) -> set[str]:
-    """The names that expressions read, but for functions that they call.
-
-    Without ``owners`` also but for what stands before a dot, as the name of a module does.
-    """
+def read_in(values: Iterable[ast.expr]) -> set[str]:
+    """The names that expressions read, but for functions that they call, and what stands before a dot as modules do."""
     nodes = [node for value in values for node in ast.walk(value)]
     others = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
-    if not owners:
-        others |= {id(node.value) for node in nodes if isinstance(node, ast.Attribute)}
+    others |= {id(node.value) for node in nodes if isinstance(node, ast.Attribute)}
     return {node.id for node in nodes if isinstance(node, ast.Name) and id(node) not in others}
 
 
@@ -93,7 +89,7 @@ def constants_of(module: ast.Module, wanted: set[str]) -> Mapping[str, Assigned]
     fresh = wanted & set(known)
     while fresh:
         needed |= fresh
-        fresh = read_in((known[name][1] for name in fresh), owners=False) & set(known) - needed
+        fresh = read_in(known[name][1] for name in fresh) & set(known) - needed
     return {name: entry for name, entry in known.items() if name in needed}
 
 

@@ -30,12 +30,9 @@ from collections.abc import Mapping as Mapping_
 from typing import TypeAlias
 
 from symgrad.errors import Location, Mistake, SpecError, shown
-from symgrad.spec.checks import build_spec
-from symgrad.spec.grammar import SPEC
 from symgrad.spec.model import Spec
 from symgrad.spec.python_names import Assigned, assigned, called_otherwise, constants_of, read_in, told_apart
 from symgrad.spec.python_nodes import Exact, NotLiteral, PythonNodes
-from symgrad.spec.readers import Report
 from symgrad.spec.yaml_source import Document, Entry, Mapping, Node, Scalar, SourceText
 from symgrad.spec.yaml_source import Sequence as List
 
@@ -124,14 +121,10 @@ class _Reader(PythonNodes):
 
     def spec(self) -> Spec:
         """The spec. Raises SpecError."""
-        from symgrad.spec.load import with_formula_mistakes
+        from symgrad.spec.load import spec_in  # which reads Python files by this module
 
         root = Mapping(self._keys(), self._location(self._function))
-        report = Report(Document(self._source, root, tuple(self._mistakes)))
-        spec = build_spec(SPEC.read(root, (), report) or {}, self._source, report)
-        if report.mistakes:
-            raise with_formula_mistakes(report.mistakes, spec)
-        return spec
+        return spec_in(Document(self._source, root, tuple(self._mistakes)))
 
     # ------------------------------------------------------------------------------------ the spec
     def _keys(self) -> dict[str, Entry]:
@@ -356,7 +349,7 @@ class _Reader(PythonNodes):
     def _constants(self, values: Sequence[ast.expr], let: Mapping_[str, Assigned]) -> Mapping_[str, Assigned]:
         """The constants of the module that the function reads."""
         arguments = {a.arg for a in ast.walk(self._function.args) if isinstance(a, ast.arg)}
-        found = constants_of(self._module, read_in(values, owners=False) - arguments - set(let))
+        found = constants_of(self._module, read_in(values) - arguments - set(let))
         for name in found.keys() & let.keys():
             self._fault(let[name][0], f"let.{name}", f"constants of the module are made of {name!r}; use another name")
         return found

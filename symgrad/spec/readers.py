@@ -16,6 +16,7 @@ from symgrad.spec import yaml_source as yaml
 from symgrad.spec.names import NAME_PATTERN, forbidden_names, normal
 
 __all__ = [
+    "Either",
     "Key",
     "ListOf",
     "Named",
@@ -23,7 +24,6 @@ __all__ = [
     "OneOf",
     "Path",
     "Plain",
-    "Reader",
     "Record",
     "Report",
     "Shorthand",
@@ -273,6 +273,21 @@ class Shorthand:
 
     def schema(self) -> Schema:
         return {"anyOf": [self.record.keys[self.key].reader.schema(), self.record.schema()]}
+
+
+@dataclass(frozen=True)
+class Either:
+    """A mapping, or anything else."""
+
+    plain: Reader
+    mapping: Reader
+
+    def read(self, node: yaml.Node, path: Path, report: Report) -> Any:
+        reader = self.mapping if isinstance(node, yaml.Mapping) else self.plain
+        return reader.read(node, path, report)
+
+    def schema(self) -> Schema:
+        return {"anyOf": [self.plain.schema(), self.mapping.schema()]}
 
 
 def _wrong(expected: str, node: yaml.Node, path: Path, report: Report, near: str = "") -> None:

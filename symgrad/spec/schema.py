@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from symgrad.spec.grammar import SPEC
 
-__all__ = ["json_schema"]
+__all__ = ["json_schema", "schema_text"]
 
 
 def json_schema() -> dict[str, Any]:
@@ -21,3 +22,8 @@ def json_schema() -> dict[str, Any]:
         "description": "One differentiable operation: its tensors, hyperparameters and formulas.",
         **SPEC.schema(),
     }
+
+
+def schema_text() -> str:
+    """The JSON schema as the text of a file."""
+    return json.dumps(json_schema(), indent=2, ensure_ascii=False) + "\n"

@@ -8,6 +8,7 @@ from typing import Any
 
 from symgrad.ir import expr as ex
 from symgrad.ir.expr import Expr
+from symgrad.symbolic.moves import each
 from symgrad.symbolic.rational_functions import Undecided
 
 
@@ -15,10 +16,7 @@ def _products(
     dims: int, how: dict[str, Any], x: tuple[int, ...], weight: tuple[int, ...], y: tuple[int, ...]
 ) -> Iterator[tuple[tuple[int, ...], ...]]:
     """The places in input, weight and result of each product of a convolution; all have a batch."""
-    stride, padding, dilation = (
-        [v[k % len(v)] if isinstance(v, tuple) else v for k in range(dims)]
-        for v in (how["stride"], how["padding"], how["dilation"])
-    )
+    stride, padding, dilation = ([each(how[n], k) for k in range(dims)] for n in ("stride", "padding", "dilation"))
     groups = how["groups"]
     for n, out, *spot in product(*map(range, y)):
         for channel, *tap in product(*map(range, weight[1:])):
@@ -65,9 +63,7 @@ def _with_batch(x: Any, dims: int) -> Any:
 def _convolved(dims: int, how: dict[str, Any], x: Any, weight: Any) -> list[int]:
     found = []
     for k in range(dims):
-        stride, padding, dilation = (
-            v[k % len(v)] if isinstance(v, tuple) else v for v in (how["stride"], how["padding"], how["dilation"])
-        )
+        stride, padding, dilation = (each(how[n], k) for n in ("stride", "padding", "dilation"))
         room = x.shape[2 + k] + 2 * padding - dilation * (weight.shape[2 + k] - 1) - 1
         if room < 0:
             raise Undecided("a kernel that is larger than the input")
@@ -79,10 +75,8 @@ def transposed_convolution(dims: int) -> Callable[..., Any]:
     def apply(np: Any, attributes: dict[str, Any], x: Any, weight: Any) -> Any:
         sizes = []
         for k in range(dims):
-            stride, padding, dilation, more = (
-                v[k % len(v)] if isinstance(v, tuple) else v
-                for v in (attributes[n] for n in ("stride", "padding", "dilation", "output_padding"))
-            )
+            names = ("stride", "padding", "dilation", "output_padding")
+            stride, padding, dilation, more = (each(attributes[n], k) for n in names)
             length, taps = x.shape[k - dims], weight.shape[k - dims]
             sizes.append((length - 1) * stride - 2 * padding + dilation * (taps - 1) + more + 1)
         like = np.empty((*x.shape[: -dims - 1], weight.shape[1] * attributes["groups"], *sizes), dtype=object)

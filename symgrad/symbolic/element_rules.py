@@ -77,16 +77,15 @@ def _shifted_from(np: Any, attributes: dict[str, Any], x: Any) -> Any:
     return _along(lambda values: [start, *values[:-1]])(np, attributes, x)
 
 
-def _sums(values: list[Expr]) -> list[Expr]:
-    return [_sum(values[: k + 1]) for k in range(len(values))]
-
-
 def _others(values: list[Expr]) -> list[Expr]:
     return [ex.mul(*(v for j, v in enumerate(values) if j != k)) for k in range(len(values))]
 
 
 def _running(function: Callable[[list[Expr]], Expr]) -> Callable[[list[Expr]], list[Expr]]:
     return lambda values: [function(values[: k + 1]) for k in range(len(values))]
+
+
+_sums = _running(_sum)
 
 
 def _scan(back: bool) -> Callable[..., Any]:
@@ -179,16 +178,6 @@ def _einsum(np: Any, attributes: dict[str, Any], *args: Any) -> Any:
         grids.append(moved.reshape([next(shape) if letter in term else 1 for letter in order]))
     product = reduce(lambda a, b: a * b, np.broadcast_arrays(*grids))
     return _reduced(_sum)(np, {"dim": tuple(range(len(output), len(order)))}, product) if letters else product
-
-
-def _unsqueezed(np: Any, attributes: dict[str, Any], x: Any) -> Any:
-    dims = attributes["dim"] if isinstance(attributes["dim"], tuple) else (attributes["dim"],)
-    return np.expand_dims(x, dims)
-
-
-def _squeezed(np: Any, attributes: dict[str, Any], x: Any) -> Any:
-    dims = attributes["dim"] if isinstance(attributes["dim"], tuple) else (attributes["dim"],)
-    return np.squeeze(x, dims)
 
 
 def _part(np: Any, attributes: dict[str, Any], x: Any, *of: Any) -> Any:
@@ -333,8 +322,8 @@ RULES: dict[str, Callable[..., Any]] = {
     "conform": lambda np, attributes, x, like: _sum_to(
         np, {}, np.broadcast_to(x, np.broadcast_shapes(x.shape, like.shape)), like
     ),
-    "unsqueeze": _unsqueezed,
-    "squeeze": _squeezed,
+    "unsqueeze": lambda np, attributes, x: np.expand_dims(x, attributes["dim"]),
+    "squeeze": lambda np, attributes, x: np.squeeze(x, attributes["dim"]),
     "restore": _restored,
     "count": _count,
     "drop": lambda np, attributes, x, *of: x if attributes.get("keepdim") else np.squeeze(x, attributes["dim"]),

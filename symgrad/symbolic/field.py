@@ -99,11 +99,8 @@ class Field(RationalFunctions):
 
     def turned(self, angle: Element) -> tuple[Element, Element]:
         """Cosine and sine of a sum of angles, each a multiple of one whose cosine and sine are generators."""
-        found = Element(self._one, self._one), Element(self._zero, self._one)
-        lead = angle.under.leading_coefficient()
-        under = angle.under / lead
-        for exponents, coefficient in angle.over.to_dict().items():
-            share = Fraction(int(coefficient.p), int(coefficient.q)) / Fraction(int(lead.p), int(lead.q))
+        found = self.one, self.zero
+        for exponents, share, under in _terms(angle):
             if under == 1 and share % 2 == 0 and self._is_pi_times_whole(exponents):
                 continue  # whole turns
             term = self._make(self._context.from_dict({exponents: flint.fmpq(1)}), under)
@@ -130,7 +127,7 @@ class Field(RationalFunctions):
         if self._is_pi(key) and self._units[key].denominator <= 2:
             times *= 2 if self._units[key].denominator == 1 else 1
             times *= self._units[key].numerator
-            return times % 4, Element(self._zero, self._one), Element(self._one, self._one)
+            return times % 4, self.zero, self.one
         of_sine = ("sine", *key[1:])
         sine, cosine = self.generator(of_sine), self.generator(("cosine", *key[1:]))
         self._relations[self._generators[of_sine]] = (2, Element(self._one - cosine.over**2, self._one))
@@ -149,11 +146,8 @@ class Field(RationalFunctions):
 
     def exp(self, value: Element) -> Element:
         """The product of the exponentials of the terms, each a power of one generator."""
-        result = Element(self._one, self._one)
-        lead = value.under.leading_coefficient()
-        under = value.under / lead
-        for exponents, coefficient in value.over.to_dict().items():
-            share = Fraction(int(coefficient.p), int(coefficient.q)) / Fraction(int(lead.p), int(lead.q))
+        result = self.one
+        for exponents, share, under in _terms(value):
             result = self.product(result, self._exp_of_term(exponents, share, under))
         return result
 
@@ -206,7 +200,7 @@ class Field(RationalFunctions):
         """The logarithms of the irreducible factors."""
         if value.over == 0:
             raise Undecided("the logarithm of 0")
-        result = Element(self._zero, self._one)
+        result = self.zero
         for polynomial, way in ((value.over, 1), (value.under, -1)):
             content, factors = polynomial.factor()
             for number, side in ((content.p, way), (content.q, -way)):
@@ -301,3 +295,11 @@ class Field(RationalFunctions):
         if any(v.is_extended_real is False for v in found):
             raise Undecided(f"{first} is not everywhere real")
         return [mp.mpf(v) for v in found]
+
+
+def _terms(value: Element) -> Iterator[tuple[tuple[int, ...], Fraction, Any]]:
+    """The terms of a sum: the powers of the generators, the coefficient, and what all are divided by."""
+    lead = value.under.leading_coefficient()
+    under = value.under / lead
+    for exponents, coefficient in value.over.to_dict().items():
+        yield exponents, Fraction(int(coefficient.p), int(coefficient.q)) / Fraction(int(lead.p), int(lead.q)), under

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from symgrad.errors import shown
 from symgrad.ir import expr as ex
 from symgrad.ir import truth
-from symgrad.ir.expr import FALSE, ONE, TRUE, ZERO, Expr, make, num
+from symgrad.ir.expr import FALSE, TRUE, ZERO, Expr, make, num
 from symgrad.ir.traversal import transform
 from symgrad.ops import functions
 from symgrad.ops.functions import FUNCTIONS
@@ -216,13 +216,9 @@ def _piecewise(node: Any, known: Mapping[Any, Expr]) -> Expr:
     for case in reversed(cases):
         then, condition = known[case.expr], known[case.cond]
         if then.is_boolean != total.is_boolean:
-            then, total = _number(then), _number(total)
+            then, total = truth.as_number(then), truth.as_number(total)
         total = truth.where(condition, then, total)
     return total
-
-
-def _number(value: Expr) -> Expr:
-    return truth.where(value, ONE, ZERO) if value.is_boolean else value
 
 
 def _compare(op: str) -> Callable[[Expr, Expr], Expr]:
@@ -230,7 +226,7 @@ def _compare(op: str) -> Callable[[Expr, Expr], Expr]:
         if left.is_boolean and right.is_boolean:
             same = truth.logical("not", truth.exclusive(left, right))
             return same if op == "eq" else truth.exclusive(left, right)
-        return truth.compare(op, _number(left), _number(right))
+        return truth.compare(op, truth.as_number(left), truth.as_number(right))
 
     return build
 
@@ -294,8 +290,8 @@ def _log(value: Expr, *base: Expr) -> Expr:
 
 _BUILD: Mapping[str, Callable[..., Expr]] = {
     "log": _log,
-    "Add": lambda *args: ex.add(*map(_number, args)),
-    "Mul": lambda *args: ex.mul(*map(_number, args)),
+    "Add": lambda *args: ex.add(*map(truth.as_number, args)),
+    "Mul": lambda *args: ex.mul(*map(truth.as_number, args)),
     "Pow": ex.power,
     "UnevaluatedExpr": lambda value: value,
     "StrictLessThan": _compare("lt"),

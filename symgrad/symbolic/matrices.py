@@ -215,7 +215,8 @@ def _without_indices(expr: Any) -> tuple[Any, tuple[Any, ...]]:
 
 
 def _each_once(expr: Any, indices: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
-    """The same again. Raises NotConvertible for the elements of a diagonal, in whose place no whole tensor stands."""
+    """The arguments as they are. Raises NotConvertible where an index stands twice, as in `x[i, i]`: the elements of a
+    diagonal are no whole tensor."""
     twice = next((i for i in indices if indices.count(i) > 1), None)
     if twice is not None:
         raise NotConvertible(f"the index {twice} stands twice: sum over it, or write diagonal(x, 0, -2, -1) in a text")

@@ -11,7 +11,7 @@ from typing import Any
 
 from symgrad.ir import expr as ex
 
-__all__ = ["BACK", "MOVES", "ORDERS", "put_back", "taken"]
+__all__ = ["BACK", "MOVES", "ORDERS", "each", "put_back", "taken"]
 
 Attributes = Mapping[str, Any]
 Row = Callable[..., Any]
@@ -110,9 +110,9 @@ def _avg_pool(dims: int) -> Row:
 
     def row(np: Any, attributes: Attributes, grid: Any) -> Any:
         kernel, stride, padding = (attributes[name] for name in ("kernel_size", "stride", "padding"))
-        sizes = [_each(kernel, k) for k in range(dims)]
-        steps = [n if stride is None else _each(stride, k) for k, n in enumerate(sizes)]
-        edges = [(0, 0)] * (grid.ndim - dims) + [(_each(padding, k),) * 2 for k in range(dims)]
+        sizes = [each(kernel, k) for k in range(dims)]
+        steps = [n if stride is None else each(stride, k) for k, n in enumerate(sizes)]
+        edges = [(0, 0)] * (grid.ndim - dims) + [(each(padding, k),) * 2 for k in range(dims)]
         padded = np.pad(grid, edges, constant_values=-1)
         windows = np.lib.stride_tricks.sliding_window_view(padded, sizes, axis=tuple(range(-dims, 0)))
         places: tuple[Any, ...] = (..., *(slice(None, None, n) for n in steps), *[slice(None)] * dims)
@@ -122,7 +122,8 @@ def _avg_pool(dims: int) -> Row:
     return row
 
 
-def _each(value: Any, k: int) -> int:
+def each(value: Any, k: int) -> int:
+    """What an attribute says of the dimension of number `k`, whether it is one for all or a tuple."""
     return int(value[k % len(value)] if isinstance(value, tuple) else value)
 
 

@@ -336,17 +336,19 @@ def _opened_node(node: Expr, args: list[Expr], sign: Any, steps: dict[Expr, Expr
         holds = {"lt": way < 0, "le": way <= 0, "gt": way > 0, "ge": way >= 0, "eq": way == 0, "ne": way != 0}[op]
         return ex.TRUE if holds else ex.FALSE
     if op in _STEPS:
-        return _same_step(args[0], steps) or steps.setdefault(rebuild(node, args), symbol(f"step{len(steps)}", "int"))
+        return _same_step(args[0], steps) or _step(rebuild(node, args), steps)
     if op == "remainder":
-        return args[0] - args[1] * steps.setdefault(
-            make("floor", args[0] / args[1]), symbol(f"step{len(steps)}", "int")
-        )
+        return args[0] - args[1] * _step(make("floor", args[0] / args[1]), steps)
     if op == "fmod":
-        turns = (args[0] - rebuild(node, args)) / args[1]
-        return args[0] - args[1] * steps.setdefault(turns, symbol(f"step{len(steps)}", "int"))
+        return args[0] - args[1] * _step((args[0] - rebuild(node, args)) / args[1], steps)
     if op == "finite":
         return args[0]
     return rebuild(node, args) if args else node
+
+
+def _step(value: Expr, steps: dict[Expr, Expr]) -> Expr:
+    """The symbol that stands for a whole number."""
+    return steps.setdefault(value, symbol(f"step{len(steps)}", "int"))
 
 
 def _same_step(value: Expr, steps: Mapping[Expr, Expr]) -> Expr | None:

@@ -7,9 +7,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias
 
-__all__ = ["Facts", "Golden", "Input", "fitted", "numbered", "outputs", "untrue"]
+import numpy as np
+import pytest
+
+__all__ = ["Facts", "Golden", "Input", "golden_weights", "numbered", "outputs", "untrue", "untrue_at"]
 
 Shapes: TypeAlias = "tuple[tuple[int, ...] | None, ...]"
+
+_KINDS = {"float": "float32", "int": "int32", "bool": "bool"}  # of the arguments of golden points
 
 
 @dataclass(frozen=True)
@@ -91,8 +96,6 @@ class Facts:
 
     def sample(self, shapes: Shapes, seed: int = 0) -> list[Any]:
         """Arguments of these shapes, as arrays of numpy in float64."""
-        import numpy as np
-
         generator = np.random.default_rng(seed)
         found: list[Any] = []
         for of, shape in zip(self.inputs, shapes, strict=True):
@@ -103,8 +106,8 @@ class Facts:
         return found
 
     def wanted(self, arguments: Sequence[Any]) -> list[int]:
-        """The places of the arguments that are differentiated."""
-        floats = (k for k, of in enumerate(self.inputs) if of.grad and of.dtype == "float")
+        """The places of the arguments that are differentiated: none where no output is."""
+        floats = (k for k, of in enumerate(self.inputs) if of.grad and of.dtype == "float" and any(self.smooth))
         return [k for k in floats if arguments[k] is not None]
 
     def at(self, function: Callable[..., Any], settings: Mapping[str, Any], arguments: Sequence[Any]) -> Any:
@@ -119,16 +122,68 @@ class Facts:
 
         return of_wanted
 
+    def by_rules(
+        self, xp: Any, gradient: Sequence[Any], settings: Mapping[str, Any], arguments: Sequence[Any], weights: Any
+    ) -> list[Any]:
+        """A gradient with what the spec gives in place of the derived one.
+
+        `xp` is the framework's module of arrays, `weights` the cotangents of the differentiable outputs.
+        """
+        cotangents = iter(weights)
+        whole = [next(cotangents) if smooth else None for smooth in self.smooth]
+        rules = dict(self.rules)
+        found = list(gradient)
+        for k, place in enumerate(self.wanted(arguments)):
+            rule = rules.get(self.inputs[place].name)
+            if rule is not None:
+                own, given = arguments[place], rule(*arguments, *whole, **settings)
+                given = xp.array(float(given)) if isinstance(given, int | float) else given
+                found[k] = xp.broadcast_to(_fitted(given, own.shape), own.shape).astype(own.dtype)
+        return found
+
+    def golden_arguments(self, point: Golden) -> list[Any]:
+        """The arguments of a golden point, as arrays of numpy."""
+        pairs = zip(self.inputs, point.arguments, point.shapes, strict=True)
+        return [np.array(values, _KINDS[of.dtype]).reshape(shape) for of, values, shape in pairs]
+
+    def assert_refused(
+        self, arguments: Sequence[Any], settings: Mapping[str, Any], array: Callable[[float], Any]
+    ) -> None:
+        """Assert that hyperparameters outside of their range, arrays in their place and texts for arrays raise."""
+        call = type(self).call
+        for name, value, error in self.refused:
+            with pytest.raises(error):
+                call(*arguments, **{**settings, name: value})
+        for name, value in settings.items():
+            if isinstance(value, float):  # its gradient would be 0 in silence
+                with pytest.raises(TypeError):
+                    call(*arguments, **{**settings, name: array(value)})
+        with pytest.raises(TypeError):
+            call(*["text", *arguments[1:]], **settings)
+
 
 def numbered(values: Sequence[Any]) -> dict[str, Any]:
     """Outputs by number, beside which there is room for gradients by name."""
     return {str(k): value for k, value in enumerate(values)}
 
 
+def golden_weights(values: Sequence[Any]) -> list[Any]:
+    """The cotangents of the outputs at a golden point: arrays of numpy with 1, 2, 3 and so on."""
+    ends = np.cumsum([y.size for y in values]).tolist()
+    return [np.arange(end - y.size + 1.0, end + 1.0).reshape(y.shape) for y, end in zip(values, ends, strict=True)]
+
+
+def untrue_at(point: Golden, found: Mapping[str, Any], *, finite: bool = False) -> Iterator[tuple[str, str]]:
+    """Which outputs, by number, and gradients, by name, are wrong, and what is; `finite` asks for no more than that."""
+    for name, numbers in (numbered(point.values) | dict(point.gradients)).items():
+        scale = 1 if name.isdigit() else sum(map(len, point.values))  # the weights of its terms
+        wrong = untrue(found[name], [t and ... for t in numbers] if finite else numbers, scale=scale)
+        if wrong:
+            yield f"{name} at {point.arguments} {point.settings}", wrong
+
+
 def untrue(found: Any, truth: Sequence[Any], rtol: float = 1e-4, scale: float = 1.0) -> str:
     """What is wrong with an array beside its true elements; empty if nothing is. `scale` is the size of its terms."""
-    import numpy as np
-
     size = max((abs(t) for t in truth if isinstance(t, float)), default=0.0)
     for own, t in zip(np.ravel(found).tolist(), truth, strict=True):
         if t is ... and not math.isfinite(own):
@@ -143,7 +198,7 @@ def outputs(value: Any) -> tuple[Any, ...]:
     return value if isinstance(value, tuple) else (value,)
 
 
-def fitted(value: Any, shape: Sequence[int]) -> Any:
+def _fitted(value: Any, shape: Sequence[int]) -> Any:
     """An array summed along what a shape was broadcast to."""
     while value.ndim > len(shape):
         value = value.sum(0)

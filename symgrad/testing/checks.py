@@ -45,7 +45,9 @@ class Finding:
 class Check:
     """A property that every Function must have; ``applies`` says of which operations it is asked.
 
-    Those that are not of what is ``packed`` are asked with residuals as they are: of the derivatives of the formula.
+    ``on_devices``: it is asked on every device, else on the CPU alone. ``slow``: it compiles. ``packed``: it is about
+    values that the operation keeps in fewer bits; all other checks run while these are kept without loss, since the
+    derivatives are the formula's only then.
     """
 
     name: str

@@ -10,21 +10,17 @@ import torch
 from torch import Tensor
 
 from symgrad.testing.facts import Subject
+from symgrad.testing.samples import present
 
-__all__ = ["differences", "gradient_names", "number", "tolerances"]
+__all__ = ["differences", "gradient_names", "number", "result_names"]
 
-_TOLERANCES = {
+_TOLERANCES = {  # the relative and absolute difference that rounding explains
     torch.float16: (2e-3, 1e-4),
     torch.bfloat16: (1.6e-2, 1e-3),
     torch.float32: (2e-6, 1e-5),
     torch.float64: (1e-7, 1e-7),
     torch.complex128: (1e-7, 1e-7),
 }
-
-
-def tolerances(dtype: torch.dtype) -> tuple[float, float]:
-    """The relative and absolute difference that rounding explains."""
-    return _TOLERANCES.get(dtype, (0.0, 0.0))
 
 
 def number(value: Any) -> str:
@@ -35,6 +31,12 @@ def number(value: Any) -> str:
 def gradient_names(subject: Subject, places: Sequence[int]) -> list[str]:
     """What the gradients in some tensors are called."""
     return [f"the gradient of {subject.inputs[i].name}" for i in places]
+
+
+def result_names(subject: Subject, tensors: Sequence[Any], wanted: Sequence[int] | None = None) -> list[str]:
+    """What the outputs, and the gradients in the tensors that are wanted and present, are called."""
+    places = present(tensors, subject.places if wanted is None else wanted)
+    return [*subject.outputs, *gradient_names(subject, places)]
 
 
 def differences(
@@ -51,8 +53,8 @@ def differences(
 ) -> Iterator[str]:
     """A sentence for each result that differs from the reference in shape, dtype, device or value.
 
-    Values are not compared unless ``values``. No number equals no number; a derivative may be finite where the
-    reference has none, by autograd or by difference quotients (``samples.expected``).
+    Values are not compared unless ``values``. NaN equals NaN; a derivative may be finite where the reference has NaN,
+    by autograd and by difference quotients (``reference.expected``).
     """
     if len(got) != len(want):
         yield f"{case}: there are {len(got)} results where {against} has {len(want)}"
@@ -77,7 +79,7 @@ def differences(
 
 
 def _limits(subject: Subject | None, dtype: torch.dtype) -> tuple[float, float]:
-    relative, absolute = tolerances(dtype)
+    relative, absolute = _TOLERANCES.get(dtype, (0.0, 0.0))
     least = (subject.tolerance if subject else None) or 0.0
     return max(relative, least), max(absolute, least)
 

@@ -12,37 +12,19 @@ import torch
 from torch.func import grad, jvp, vmap
 
 from symgrad.testing.checks import check
-from symgrad.testing.compare import differences, gradient_names
+from symgrad.testing.compare import differences, result_names
 from symgrad.testing.facts import Settings, Shapes, Subject
-from symgrad.testing.samples import (
-    bound,
-    closed,
-    composite,
-    draw,
-    every,
-    expected,
-    gradients,
-    leaves,
-    listed,
-    present,
-    reference,
-    smooth,
-    stacked,
-)
+from symgrad.testing.reference import expected, reference
+from symgrad.testing.samples import bound, closed, composite, draw, every, gradients, leaves, listed, smooth, stacked
 
 _jit: Any = torch.jit  # has no annotations
 _BACKEND = os.environ.get("SYMGRAD_TEST_BACKEND", "aot_eager")  # or inductor, which takes minutes
 
 
-def _names(subject: Subject, tensors: list[Any]) -> list[str]:
-    return [*subject.outputs, *gradient_names(subject, present(tensors, subject.places))]
-
-
 def _compared(subject: Subject, function: Any, settings: Settings, tensors: list[Any], case: str) -> Iterator[str]:
     got, want = gradients(subject, function, tensors), expected(subject, settings, tensors)
-    yield from differences(
-        _names(subject, tensors), [*got[0], *got[1]], [*want[0], *want[1]], case=case, subject=subject, tensors=tensors
-    )
+    results = [[*outputs, *found] for outputs, found in (got, want)]
+    yield from differences(result_names(subject, tensors), *results, case=case, subject=subject, tensors=tensors)
 
 
 @check(slow=True)
@@ -156,26 +138,14 @@ def jit_traced(subject: Subject, device: str) -> Iterator[str]:
     """torch.jit.trace keeps the values, and what it makes can be saved and loaded."""
     for settings in subject.settings[:2]:
         tensors = draw(subject, device=device)
+        function, _ = closed(subject, bound(subject.call, settings), tensors, every(tensors))
         given = tuple(t for t in leaves(subject, tensors) if t is not None)
         with warnings.catch_warnings(), torch.set_grad_enabled(subject.linear):
             warnings.simplefilter("ignore")
             file = io.BytesIO()
-            traced = _jit.trace(_Calls(_given(bound(subject.call, settings), tensors)), given, check_trace=False)
+            traced = _jit.trace(_Calls(function), given, check_trace=False)
             _jit.save(traced, file)
             file.seek(0)
             found = _jit.load(file)(*(t for t in tensors if t is not None))
         want = listed(subject, composite(subject, settings)(*tensors))
         yield from differences(subject.outputs, listed(subject, found), want, case="traced, saved and loaded")
-
-
-def _given(function: Any, tensors: list[Any]) -> Any:
-    """The function of the tensors that are not None."""
-    places = [i for i, t in enumerate(tensors) if t is not None]
-
-    def alone(*given: Any) -> Any:
-        arguments = [*tensors]
-        for place, t in zip(places, given, strict=True):
-            arguments[place] = t
-        return function(*(a if i in places else None for i, a in enumerate(arguments)))
-
-    return alone

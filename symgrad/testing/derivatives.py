@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
@@ -12,22 +12,22 @@ from torch.autograd import gradcheck, gradgradcheck
 
 from symgrad.testing.checks import brief, check
 from symgrad.testing.compare import differences, gradient_names
-from symgrad.testing.facts import Subject
+from symgrad.testing.facts import Settings, Shapes, Subject
+from symgrad.testing.reference import expected, reference, undefined
 from symgrad.testing.samples import (
     bound,
     closed,
     descended,
     draw,
-    expected,
+    every,
     forward_ad,
     gradients,
     leaves,
     listed,
     present,
-    reference,
+    scalar,
     smooth,
     total,
-    undefined,
 )
 
 
@@ -51,9 +51,17 @@ def finite_differences(subject: Subject, device: str) -> Iterator[str]:
                 check_grad_dtypes=True,
             )
         except RuntimeError as error:
-            hint = undefined(subject, settings, tensors)
-            if not hint or shapes == subject.first:  # other shapes were chosen without knowing the formula
-                yield f"gradcheck {subject.described(shapes, settings)}: {brief(error)}{hint}"
+            yield from _told("gradcheck", error, subject, shapes, settings, tensors)
+
+
+def _told(
+    by: str, error: RuntimeError, subject: Subject, shapes: Shapes, settings: Settings, tensors: Sequence[Any]
+) -> Iterator[str]:
+    """What differences say against a derivative; nothing where the formula is not finite itself, at shapes that were
+    chosen without knowing it."""
+    hint = undefined(subject, settings, tensors)
+    if not hint or shapes == subject.first:
+        yield f"{by} {subject.described(shapes, settings)}: {brief(error)}{hint}"
 
 
 @check(applies=lambda subject: subject.twice and not subject.detached)
@@ -78,9 +86,7 @@ def second_differences(subject: Subject, device: str) -> Iterator[str]:
                 fast_mode=sum(t.numel() for t in x) > 4,
             )
         except RuntimeError as error:
-            hint = undefined(subject, settings, tensors)
-            if not hint or shapes == subject.first:
-                yield f"gradgradcheck {subject.described(shapes, settings)}: {brief(error)}{hint}"
+            yield from _told("gradgradcheck", error, subject, shapes, settings, tensors)
 
 
 @check(applies=lambda subject: bool(subject.places))
@@ -212,16 +218,13 @@ def second_derivatives_raise(subject: Subject, device: str) -> Iterator[str]:
             duals = [forward_ad.make_dual(t, torch.ones_like(t)) for t in x]
             return torch.autograd.grad(total(subject, f(*duals)), duals, create_graph=True)
 
-    def scalar(*t: Any) -> Any:
-        return total(subject, f(*t))
-
-    places = tuple(range(len(inputs)))
+    of, places = scalar(subject, f), every(inputs)
     ways = {
         "autograd.grad of a gradient": of_gradients,
         "forward over reverse": of_tangents,
-        "hessian": lambda: torch.func.hessian(scalar, places)(*inputs),
-        "jacfwd of jacfwd": lambda: torch.func.jacfwd(torch.func.jacfwd(scalar, places), places)(*inputs),
-        "grad of grad": lambda: torch.func.jacrev(torch.func.jacrev(scalar, places), places)(*inputs),
+        "hessian": lambda: torch.func.hessian(of, places)(*inputs),
+        "jacfwd of jacfwd": lambda: torch.func.jacfwd(torch.func.jacfwd(of, places), places)(*inputs),
+        "grad of grad": lambda: torch.func.jacrev(torch.func.jacrev(of, places), places)(*inputs),
     }
     for name, way in ways.items():
         try:

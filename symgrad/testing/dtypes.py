@@ -14,22 +14,22 @@ import torch
 from torch import Tensor
 
 from symgrad.testing.checks import check
-from symgrad.testing.compare import differences, gradient_names, number
+from symgrad.testing.compare import differences, gradient_names, number, result_names
 from symgrad.testing.derivatives import cotangents_of, node_of
 from symgrad.testing.facts import Settings, Subject
-from symgrad.testing.half import HALF, cast
+from symgrad.testing.half import HALF
+from symgrad.testing.reference import all_expected, expected, has_values
 from symgrad.testing.rounding import unexplained
 from symgrad.testing.samples import (
-    all_expected,
     bound,
+    cast,
     closed,
     composite,
+    descended,
     draw,
     dtypes,
-    expected,
     forward_ad,
     gradients,
-    has_values,
     leaves,
     listed,
     present,
@@ -77,8 +77,7 @@ def result_dtypes(subject: Subject, device: str) -> Iterator[str]:
         yield from _kinds(subject, gradient_names(subject, places), found, [tensors[i] for i in places], case)
         if places and subject.linear and not k % 5:
             f, x = closed(subject, bound(subject.call, subject.settings[0]), tensors)
-            pairs = [torch.func.jvp(f, x, x)]
-            values, tangents = (listed(subject, v) for v in pairs[0])
+            values, tangents = (listed(subject, v) for v in torch.func.jvp(f, x, x))
             live = [i for i in subject.live if values[i].is_floating_point()]
             names = [f"the tangent of {subject.outputs[i]}" for i in live]
             yield from _kinds(subject, names, [tangents[i] for i in live], [values[i] for i in live], case)
@@ -142,8 +141,7 @@ def python_numbers(subject: Subject, device: str) -> Iterator[str]:
             want = _of_composite(subject, tensors)
             case = f"with {subject.inputs[i].name}={value!r} {_short(tensors)}"
             yield from _kinds(subject, subject.outputs, got, want, case)
-            doubles = [t.double() if t.is_floating_point() else t for t in tensors]
-            exact = listed(subject, composite(subject, settings)(*doubles))
+            exact = listed(subject, composite(subject, settings)(*cast(tensors, torch.float64)))
             rounded = [y.to(w.dtype) for y, w in zip(exact, want, strict=True)]
             yield from differences(subject.outputs, got, rounded, case=case, tolerance=(2e-2, 2e-2))
 
@@ -232,26 +230,18 @@ def layouts(subject: Subject, device: str) -> Iterator[str]:
         given = [t if t is None else t.requires_grad_(i in subject.places) for i, t in enumerate(x)]
         f, wrt = closed(subject, bound(subject.call, subject.settings[0]), given)
         outputs = listed(subject, f(*wrt))
-        result = total(subject, outputs) if subject.live else None
-        found: Sequence[Tensor] = [torch.zeros_like(t) for t in wrt]
-        if result is not None and result.requires_grad:
-            found = torch.autograd.grad(result, wrt, materialize_grads=True)
+        found = descended(total(subject, outputs), wrt) if wrt else []
         want = expected(subject, subject.settings[0], x)
-        names = [*subject.outputs, *gradient_names(subject, present(x, subject.places))]
-        got = [t.detach() for t in (*outputs, *found)][: len(want[0]) + len(want[1])]
+        names = result_names(subject, x)
+        got = [t.detach() for t in (*outputs, *found)]
         every = len(got) if has_values(want[0]) else len(want[0])  # expanded ones may leave the formula's domain
         pairs = names[:every], got[:every], [*want[0], *want[1]][:every]
         again = functools.partial(_first_expected, subject, x, every)
         found_wrong = list(unexplained(*pairs, again, case=f"of {name} tensors", subject=subject))
         yield from found_wrong
-        if not found_wrong and every == len(got) and wrt and result is not None and subject.linear:
-            yield from _pushed(
-                subject,
-                f,
-                [t.detach().clone(memory_format=torch.contiguous_format) for t in wrt],
-                want[1],
-                f"of {name} tensors",
-            )
+        if not found_wrong and every == len(got) and wrt and subject.linear:
+            contiguous = [t.detach().clone(memory_format=torch.contiguous_format) for t in wrt]
+            yield from _pushed(subject, f, contiguous, want[1], f"of {name} tensors")
 
 
 def _first_expected(subject: Subject, tensors: list[Any], count: int) -> list[Tensor]:
@@ -278,10 +268,8 @@ def devices(subject: Subject, device: str) -> Iterator[str]:
         case = f"of meta tensors {subject.described(None, settings)}"
         ours = bound(subject.call, settings)
         got, want = (gradients(subject, f, x) for f in (ours, composite(subject, settings)))
-        places = present(x, subject.places)
-        yield from differences(
-            [*subject.outputs, *gradient_names(subject, places)], [*got[0], *got[1]], [*want[0], *want[1]], case=case
-        )
+        results = [[*outputs, *found] for outputs, found in (got, want)]
+        yield from differences(result_names(subject, x), *results, case=case)
         for wanted in subject.subsets():
             arguments = leaves(subject, x, wanted)
             outputs = listed(subject, ours(*arguments))
@@ -293,7 +281,7 @@ def devices(subject: Subject, device: str) -> Iterator[str]:
                     if g is not None and not g.is_meta:
                         names = f"the gradient of {subject.inputs[i].name} from {subject.outputs[k]}"
                         yield f"{names} {case} is made on device {g.device}"
-        for i in places if subject.linear else ():
+        for i in present(x, subject.places) if subject.linear else ():
             yield from _tangents_on(subject, ours, x, i, case)
 
 

@@ -67,8 +67,8 @@ class Accuracy:
 
     ``quantity`` is the name of an output, ``"y"``, or of a derivative, ``"dy/dx"``. Each point has a value for
     each tensor, then each hyperparameter, the true value, and by how much an ulp in each input moves it.
-    ``ulp`` and ``ulp64`` are the errors in float32 and float64 with correctly rounded elementary functions;
-    those of torch are not, and may err by twice that and 4 ulp.
+    ``ulp`` and ``ulp64`` are the errors in float32 and float64 with correctly rounded elementary functions; those of
+    torch are not: results may be off by twice that and 4 ulp, and by six times where it is 16 ulp or more.
     """
 
     quantity: str
@@ -91,8 +91,7 @@ class Subject:
     (name, value, type of the error) must be refused.
 
     ``fixed`` are outputs without a derivative. ``residuals`` says what a call saves for backward: a name and the
-    tensors
-    whose gradients read it, one mapping for all settings or one for each.
+    tensors whose gradients read it, one mapping for all settings or one for each.
 
     Where gradients are not those of the formula, ``rule(*cotangents, *tensors, **hyperparameters)`` returns those of
     the ``overridden`` tensors in order. ``linear`` says whether it is linear in the cotangents, and so has a forward

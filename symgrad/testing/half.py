@@ -13,17 +13,13 @@ from torch import Tensor
 from symgrad.testing.checks import check
 from symgrad.testing.compare import gradient_names, number
 from symgrad.testing.facts import Settings, Subject
-from symgrad.testing.samples import bound, draw, expected, gradients, has_values, leaves, listed, present, reference
+from symgrad.testing.reference import expected, has_values, reference
+from symgrad.testing.samples import bound, cast, differentiated, draw, gradients, leaves, listed, present
 
 HALF = (torch.float16, torch.bfloat16)
 _TOTALS = 8  # draws of what is reduced: a number that is rounded is exact in some of them
 _MANY = 60_000  # elements: fewer than fused passes serve by themselves, for which they would be compiled
 _ALIKE = 203  # terms: no power of two, which would round as one term does
-
-
-def cast(tensors: Sequence[Any], dtype: torch.dtype) -> list[Any]:
-    """The tensors with the floats among them in a dtype."""
-    return [t.to(dtype) if t is not None and t.is_floating_point() else t for t in tensors]
 
 
 @check(applies=lambda subject: bool(subject.live))
@@ -85,7 +81,7 @@ def _unweighted(subject: Subject, function: Any, tensors: Sequence[Any]) -> list
     returned = listed(subject, function(*arguments))  # of one call: each rounds its gradients
     outputs = [returned[i] for i in subject.live]
     roots = [y for y in outputs if y.requires_grad]
-    wrt = [t for t in arguments if t is not None and t.requires_grad]
+    wrt = differentiated(arguments)
     found: Sequence[Tensor] = [torch.zeros_like(t) for t in wrt]
     if roots and wrt:
         found = torch.autograd.grad([y.sum() for y in roots], wrt, materialize_grads=True)

@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from symgrad.testing.arrays import Facts, Golden, Input, fitted, numbered, outputs, untrue
+from symgrad.testing.arrays import Facts, Golden, Input, golden_weights, numbered, outputs, untrue_at
 from symgrad.testing.residuals import beside_formula
 
 __all__ = ["CHECKS", "Golden", "Input", "OperationTests", "check_function"]
@@ -85,7 +85,7 @@ class OperationTests(Facts):
         with jax.enable_x64(True):
             for place, (settings, arguments) in enumerate(self.points()):
                 args = _floats(arguments, jnp.float64)
-                if not self.wanted(args) or not any(self.smooth):
+                if not self.wanted(args):
                     continue
                 own = [args[k] for k in self.wanted(args)]
                 ours, theirs = (self._derivatives(f, settings, args, nested=place == 0) for f in self.differentiated())
@@ -99,8 +99,7 @@ class OperationTests(Facts):
     ) -> Callable[..., Any]:
         """The derivatives at a point by name, with those of derivatives if they are to be `nested`."""
         f = self.at(function, settings, args)
-        places = self.wanted(args)
-        given = [self.inputs[k].name in dict(self.rules) for k in places]
+        derived = not dict(self.rules).keys() & {self.inputs[k].name for k in self.wanted(args)}
         is_composite = function is not type(self).call
 
         def everything(*own: Any) -> dict[str, Any]:
@@ -113,13 +112,11 @@ class OperationTests(Facts):
 
             gradient = jax.jit(jax.grad(loss, every))  # traced once
             found = {"gradient": gradient(*own)}
-            if (
-                is_composite
-            ):  # its forward mode and all nestings follow from its gradient and one product by the Hessian
-                found["gradient"] = self._by_rules(found["gradient"], settings, args, weights)
+            if is_composite:  # forward mode and all nestings follow from its gradient and one product by the Hessian
+                found["gradient"] = self.by_rules(jnp, found["gradient"], settings, args, weights)
                 if self.linear:
                     found["forward"] = [_dot(found["gradient"], tangents)]
-                if not any(given) and nested:
+                if derived and nested:
                     second = jax.grad(lambda *v: _dot(gradient(*v), tangents), every)(*own)
                     found |= dict.fromkeys(
                         ("reverse over reverse", "forward over reverse", "reverse over forward"), second
@@ -132,9 +129,9 @@ class OperationTests(Facts):
             pushed = jax.jit(lambda *v: jax.jvp(loss, v, tuple(tangents))[1])
             if self.linear:
                 found["forward"] = [pushed(*own)]
-            if not any(given) and nested:
+            if derived and nested:
                 found["reverse over reverse"] = _second(gradient, own, tangents)
-            if not any(given) and nested and self.linear:
+            if derived and nested and self.linear:
                 found["forward over reverse"] = jax.jvp(gradient, own, tuple(tangents))[1]
                 found["reverse over forward"] = jax.grad(pushed, every)(*own)
                 found["forward over forward"] = [jax.jvp(pushed, own, tuple(tangents))[1]]
@@ -144,27 +141,13 @@ class OperationTests(Facts):
 
         return everything
 
-    def _by_rules(self, gradient: Sequence[Any], settings: Any, args: Sequence[Any], weights: Sequence[Any]) -> Any:
-        """A gradient with what the spec gives in place of the derived one."""
-        cotangents = iter(weights)
-        whole = [next(cotangents) if smooth else None for smooth in self.smooth]
-        found = list(gradient)
-        for k, place in enumerate(self.wanted(args)):
-            rule = dict(self.rules).get(self.inputs[place].name)
-            if rule is not None:
-                given = jnp.asarray(rule(*args, *whole, **settings))
-                found[k] = jnp.broadcast_to(fitted(given, args[place].shape), args[place].shape).astype(
-                    args[place].dtype
-                )
-        return found
-
     def test_transformations(self) -> None:
         """vmap along every axis and of one argument, scan, checkpoint and pytrees give what a loop gives."""
         with jax.enable_x64(True):
             settings, shapes = self.cases[0]
             batches = [_floats(self.sample(shapes, seed), jnp.float64) for seed in (1, 2)]
             places = self.wanted(batches[0])
-            if not places or not any(self.smooth):
+            if not places:
                 return
 
             def loss(*own: Any) -> Any:
@@ -232,7 +215,7 @@ class OperationTests(Facts):
         settings, shapes = self.cases[0]
         args = _floats(self.sample(shapes), jnp.float32)
         places = self.wanted(args)
-        if not places or not any(self.smooth):
+        if not places:
             return
         f, own = self.at(type(self).call, settings, args), [args[k] for k in places]
         given = [k for k, a in enumerate(args) if a is not None]
@@ -276,7 +259,7 @@ class OperationTests(Facts):
                     size = float(np.max(np.abs(true), initial=0.0, where=np.isfinite(true)))
                     scale = 64 if dtype == jnp.float32 else 2
                     np.testing.assert_allclose(found, true, scale * eps, scale * eps * size, err_msg=str(dtype))
-            if self.wanted(args) and any(self.smooth):
+            if self.wanted(args):
                 f = self.at(type(self).call, settings, args)
                 own = [args[k] for k in self.wanted(args)]
                 of = jax.eval_shape(jax.grad(lambda *v, g=f: sum(y.sum() for y in g(*v)), tuple(range(len(own)))), *own)
@@ -287,7 +270,7 @@ class OperationTests(Facts):
         every = [settings for settings, _ in self.cases]
         for settings, shapes in [(s, large) for s in every for large in self.large] or self.cases:
             args = _floats(self.sample(shapes), jnp.float32)
-            if not self.wanted(args) or not any(self.smooth) or (self.rules and not self.linear):
+            if not self.wanted(args) or (self.rules and not self.linear):
                 continue
             places = ("", " in a step of a scan")
             for where, (ours, theirs) in zip(places, beside_formula(self, settings, args), strict=True):
@@ -301,7 +284,7 @@ class OperationTests(Facts):
         settings, shapes = self.cases[0]
         args = _floats(self.sample(shapes), jnp.float32)
         places = self.wanted(args)
-        if not places or not any(self.smooth):
+        if not places:
             return
 
         def of_all(*own: Any) -> Any:
@@ -320,16 +303,14 @@ class OperationTests(Facts):
             np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
         pairs = [jnp.stack([a, jnp.flip(a)]) for a in own]
         each = _compiled(jax.shard_map(jax.vmap(of_all), mesh=mesh, in_specs=_SPLIT, out_specs=_SPLIT))
-        for a, b in zip(each(*pairs), jax.vmap(of_all)(*pairs), strict=True):
+        for a, b in zip(each(*pairs), _compiled(jax.vmap(of_all))(*pairs), strict=True):
             np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
 
     def test_golden_numbers(self) -> None:
         """Values and gradients in float32 are the truth, and finite where it is, also without float64."""
         compiled: dict[str, Any] = {}  # for points that differ in their numbers alone
         for point in self.golden:
-            pairs = zip(self.inputs, point.arguments, point.shapes, strict=True)
-            kinds = {"float": "float32", "int": "int32", "bool": "bool"}
-            given = [np.array(a, kinds[of.dtype]).reshape(shape) for of, a, shape in pairs]
+            given = self.golden_arguments(point)
             for x64 in (True, False):
                 with jax.enable_x64(x64):
                     args = list(map(jnp.asarray, given))
@@ -337,11 +318,8 @@ class OperationTests(Facts):
                     if kind not in compiled:
                         compiled[kind] = self._with_gradients(point.settings, self.wanted(args), bool(point.gradients))
                     found = compiled[kind](*args)
-                true = dict(zip(found, point.values, strict=False)) | dict(point.gradients)
-                for name, numbers in true.items():
-                    scale = 1 if name.isdigit() else sum(map(len, point.values))  # the weights of its terms
-                    wrong = untrue(found[name], numbers if x64 else [t and ... for t in numbers], scale=scale)
-                    assert not wrong, f"{name} at {point.arguments} {point.settings}, x64 {x64}: {wrong}"
+                for what, wrong in untrue_at(point, found, finite=not x64):
+                    raise AssertionError(f"{what}, x64 {x64}: {wrong}")
 
     def _with_gradients(self, settings: Mapping[str, Any], places: Sequence[int], wanted: bool) -> Callable[..., Any]:
         """The outputs by number, and if `wanted` the gradients of their weighted sum by argument."""
@@ -350,10 +328,7 @@ class OperationTests(Facts):
             found = numbered(outputs(type(self).call(*given, **settings)))
             if wanted:
                 values, pull = jax.vjp(self.at(type(self).call, settings, given), *(given[k] for k in places))
-                weights = np.split(
-                    np.arange(sum(y.size for y in values)) + 1.0, np.cumsum([y.size for y in values])[:-1]
-                )
-                cotangents = [jnp.asarray(w.reshape(y.shape), y.dtype) for w, y in zip(weights, values, strict=True)]
+                cotangents = [jnp.asarray(w, y.dtype) for w, y in zip(golden_weights(values), values, strict=True)]
                 found |= zip((self.inputs[k].name for k in places), pull(cotangents), strict=True)
             return found
 
@@ -363,15 +338,7 @@ class OperationTests(Facts):
         """Hyperparameters are static and in their range; what is no array is refused."""
         settings, shapes = self.cases[0]
         args = _floats(self.sample(shapes), jnp.float32)
-        for name, value, error in self.refused:
-            with pytest.raises(error):
-                type(self).call(*args, **{**settings, name: value})
-        for name, value in settings.items():
-            if isinstance(value, float):  # its gradient would be 0 in silence
-                with pytest.raises(TypeError):
-                    type(self).call(*args, **{**settings, name: jnp.asarray(value)})
-        with pytest.raises(TypeError):
-            type(self).call(*["text", *args[1:]], **settings)
+        self.assert_refused(args, settings, jnp.asarray)
 
 
 CHECKS = ("values", "derivatives", "transformations", "dtypes", "residuals")

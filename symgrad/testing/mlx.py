@@ -14,10 +14,9 @@ import mlx.core as mx
 import numpy as np
 import pytest
 
-from symgrad.testing.arrays import Facts, Golden, Input, fitted, numbered, outputs, untrue
+from symgrad.testing.arrays import Facts, Golden, Input, golden_weights, numbered, outputs, untrue_at
 
 __all__ = ["Golden", "Input", "OperationTests"]
-
 
 _checkpoint: Any = mx.checkpoint  # without types of their own
 _compile: Any = mx.compile
@@ -87,7 +86,7 @@ class OperationTests(Facts):
         """Reverse and forward mode and their nestings are those of the formula, or of the rules."""
         for settings, arguments in self.points():
             args = _floats(arguments, self._widest())
-            if not self.wanted(args) or not any(self.smooth):
+            if not self.wanted(args):
                 continue
             own = [args[k] for k in self.wanted(args)]
             ours, theirs = (self._derivatives(f, settings, args)(*own) for f in self.differentiated())
@@ -100,8 +99,7 @@ class OperationTests(Facts):
         """All derivatives at a point, by name."""
         f = self.at(function, settings, args)
         is_composite = function is not type(self).call
-        places = self.wanted(args)
-        given = [self.inputs[k].name in dict(self.rules) for k in places]
+        derived = not dict(self.rules).keys() & {self.inputs[k].name for k in self.wanted(args)}
 
         def everything(*own: Any) -> dict[str, Any]:
             weights = _varied(f(*own), 1)
@@ -115,14 +113,13 @@ class OperationTests(Facts):
                 return _tuple(mx.grad(loss, every)(*values))
 
             first = gradient(*own)
-            found = {"gradient": self._by_rules(first, settings, args, weights) if is_composite else first}
-            if (
-                self.linear and is_composite and not self.only_reverse
-            ):  # by the transposed: forward and reverse mode agree
-                found["forward"] = [_dot(found["gradient"], tangents)]
-            elif self.linear and not self.only_reverse:
-                found["forward"] = mx.jvp(loss, list(own), tangents)[1]
-            if any(given):
+            found = {"gradient": self.by_rules(mx, first, settings, args, weights) if is_composite else first}
+            if self.linear and not self.only_reverse:
+                if is_composite:  # by transposition: forward and reverse mode agree
+                    found["forward"] = [_dot(found["gradient"], tangents)]
+                else:
+                    found["forward"] = mx.jvp(loss, list(own), tangents)[1]
+            if not derived:
                 return found
             found["reverse over reverse"] = _tuple(mx.grad(lambda *v: _dot(gradient(*v), tangents), every)(*own))
             if is_composite and not self.only_reverse:
@@ -145,27 +142,12 @@ class OperationTests(Facts):
 
         return everything
 
-    def _by_rules(self, gradient: Sequence[Any], settings: Any, args: Sequence[Any], weights: Sequence[Any]) -> Any:
-        """A gradient with what the spec gives in place of the derived one."""
-        cotangents = iter(weights)
-        whole = [next(cotangents) if smooth else None for smooth in self.smooth]
-        found = list(gradient)
-        for k, place in enumerate(self.wanted(args)):
-            rule = dict(self.rules).get(self.inputs[place].name)
-            if rule is not None:
-                given = rule(*args, *whole, **settings)
-                given = given if isinstance(given, mx.array) else mx.array(float(given))
-                found[k] = mx.broadcast_to(fitted(given, args[place].shape), args[place].shape).astype(
-                    args[place].dtype
-                )
-        return found
-
     def test_every_argument_alone(self) -> None:
         """A gradient of one argument is that of all: MLX passes a single one bare, and drops those not asked for."""
         settings, shapes = self.cases[0]
         args = _floats(self.sample(shapes), mx.float32)
         places = self.wanted(args)
-        if not places or not any(self.smooth):
+        if not places:
             return
         own = [args[k] for k in places]
         f = self.at(type(self).call, settings, args)
@@ -190,7 +172,7 @@ class OperationTests(Facts):
         settings, shapes = self.cases[0]
         batches = [_floats(self.sample(shapes, seed), mx.float32) for seed in (1, 2)]
         places = self.wanted(batches[0])
-        if not places or not any(self.smooth):
+        if not places:
             return
         first, second = ([b[k] for k in places] for b in batches)
         f = self.at(type(self).call, settings, batches[0])
@@ -239,7 +221,7 @@ class OperationTests(Facts):
                 if mx.issubdtype(z.dtype, mx.floating):
                     assert y.dtype == dtype
                     _close(y, z.astype(dtype), str(dtype), 2 * eps)
-            if self.wanted(args) and any(self.smooth):
+            if self.wanted(args):
                 f = self.at(type(self).call, settings, args)
                 own = [args[k] for k in self.wanted(args)]
                 loss = lambda *v, f=f: sum(y.sum() for y in f(*v))  # noqa: E731
@@ -249,39 +231,23 @@ class OperationTests(Facts):
     def test_golden_numbers(self) -> None:
         """Values and gradients are the truth, to the accuracy of MLX's own functions, and finite where it is."""
         for point in self.golden:
-            pairs = zip(self.inputs, point.arguments, point.shapes, strict=True)
-            kinds = {"float": "float32", "int": "int32", "bool": "bool"}
-            args = [mx.array(np.array(a, kinds[of.dtype]).reshape(shape)) for of, a, shape in pairs]
+            args = list(map(mx.array, self.golden_arguments(point)))
             found = numbered(outputs(type(self).call(*args, **point.settings)))
-            truth = dict(zip(found, point.values, strict=True)) | dict(point.gradients)
             f = self.at(type(self).call, point.settings, args)
             own = [args[k] for k in self.wanted(args)]
             if point.gradients:
-                ends = np.cumsum([y.size for y in f(*own)])
-                weights = [
-                    mx.arange(end - y.size + 1, end + 1, dtype=y.dtype).reshape(y.shape)
-                    for y, end in zip(f(*own), ends.tolist(), strict=True)
-                ]
+                values = f(*own)
+                weights = [mx.array(w).astype(y.dtype) for w, y in zip(golden_weights(values), values, strict=True)]
                 gradients = mx.vjp(f, own, weights)[1]
                 found |= {self.inputs[k].name: g for k, g in zip(self.wanted(args), gradients, strict=True)}
-            for name, true in truth.items():
-                scale = 1 if name.isdigit() else sum(map(len, point.values))  # the weights of its terms
-                wrong = untrue(_numbers(found[name]), true, scale=scale)
-                assert not wrong, f"{name} at {point.arguments} {point.settings}: {wrong}"
+            for what, wrong in untrue_at(point, {name: _numbers(value) for name, value in found.items()}):
+                raise AssertionError(f"{what}: {wrong}")
 
     def test_arguments(self) -> None:
         """Hyperparameters are Python values in their range; what is no array is refused."""
         settings, shapes = self.cases[0]
         args = _floats(self.sample(shapes), mx.float32)
-        for name, value, error in self.refused:
-            with pytest.raises(error):
-                type(self).call(*args, **{**settings, name: value})
-        for name, value in settings.items():
-            if isinstance(value, float):  # its gradient would be 0 in silence
-                with pytest.raises(TypeError):
-                    type(self).call(*args, **{**settings, name: mx.array(value)})
-        with pytest.raises(TypeError):
-            type(self).call(*["text", *args[1:]], **settings)
+        self.assert_refused(args, settings, mx.array)
         if not self.linear:
             own = [args[k] for k in self.wanted(args)]
             with pytest.raises(ValueError, match="no forward mode"):

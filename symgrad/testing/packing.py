@@ -14,7 +14,7 @@ from symgrad.testing.checks import check, packing_of
 from symgrad.testing.compare import differences, gradient_names
 from symgrad.testing.conduct import saved
 from symgrad.testing.facts import Settings, Subject
-from symgrad.testing.samples import bound, composite, descended, draw, leaves, present, total
+from symgrad.testing.samples import bound, composite, descended, differentiated, draw, leaves, present, total
 
 __all__ = ["packed_residuals", "stated_error"]
 
@@ -53,7 +53,7 @@ def _differentiated(subject: Subject, device: str) -> Iterator[str]:
     results = []
     for function in (bound(subject.call, settings), composite(subject, settings)):
         x = leaves(subject, draw(subject, device=device))
-        wrt = [t for t in x if t is not None and t.requires_grad]
+        wrt = differentiated(x)
         try:
             grads = descended(total(subject, function(*x)), wrt, create_graph=True)
         except RuntimeError as error:
@@ -105,9 +105,8 @@ class _Packed:
                 self.unpacked.append(found)
             return found if given is None else next(own)
 
-        wrt = [t for t in self.tensors if t is not None and t.requires_grad]
         with patch.object(self.runtime, "_unpacked", unpacked):
-            return descended(self.result, wrt, retain_graph=True)
+            return descended(self.result, differentiated(self.tensors), retain_graph=True)
 
     def too_far(self) -> Iterator[str]:
         """Values that are further off than is stated."""

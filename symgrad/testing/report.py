@@ -10,7 +10,18 @@ from typing import Any
 import torch
 
 # Each of these enters its checks into the table.
-from symgrad.testing import compilers, conduct, derivatives, dtypes, half, packing, transforms, values  # noqa: F401
+from symgrad.testing import (  # noqa: F401
+    compilers,
+    conduct,
+    derivatives,
+    dtypes,
+    half,
+    packing,
+    promises,
+    transforms,
+    values,
+    variants,
+)
 from symgrad.testing.checks import CHECKS, Finding, applicable, brief, run
 from symgrad.testing.facts import Input, Settings, Shapes, Subject
 from symgrad.testing.samples import bound, closed, draw, forward_ad

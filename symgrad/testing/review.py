@@ -9,23 +9,28 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
-from symgrad.parse import Program, parse_formulas
+from symgrad.notebook import generate, imported
+from symgrad.parse import parse_formulas
+from symgrad.spec import Spec
 from symgrad.testing.checks import Finding
 from symgrad.testing.conduct import kept_on, saved, size
 from symgrad.testing.facts import Accuracy, Input, Settings, Subject
 from symgrad.testing.magnitudes import over_magnitudes
+from symgrad.testing.promises import BACKWARD, error_at, value_at
 from symgrad.testing.report import Report, inspect_subject, make_subject, with_its_modes
 from symgrad.testing.samples import bound, draw, gradients, leaves
-from symgrad.testing.sources import spec_text
-from symgrad.testing.values import WAYS, error_at, value_at
+from symgrad.testing.sources import source_of
 from symgrad.ways.sources import spec_of
 
-__all__ = ["Audit", "Contender", "audit"]
+if TYPE_CHECKING:
+    from symgrad.testing.suite import FunctionTests
+
+__all__ = ["Audit", "audit"]
 
 _ELEMENTS = 1 << 16  # of each tensor, where tensors broadcast and time is taken
 _ROUNDS = 15
@@ -34,7 +39,6 @@ _POOR = 1000.0  # ulp: three digits are gone
 _WORSE = 4.0  # times the composite's error
 
 _LOST = "an intermediate that is saved has lost its derivative: save inputs or outputs, and recompute"
-
 _NOT_A_NUMBER = "0 / 0, 0 * inf or the derivative of a root at 0: choose a harmless argument before, not after"
 
 ADVICE: Mapping[str, str] = {
@@ -56,7 +60,6 @@ ADVICE: Mapping[str, str] = {
 }
 """What to do about the findings of a check, where that is always the same."""
 
-
 _FIRST = ("value_and_gradients", "result_dtypes")  # what is wrong there is wrong everywhere
 
 
@@ -73,8 +76,7 @@ def _is_nan(sentence: str) -> bool:
 @dataclass(frozen=True)
 class Contender:
     """Figures of one implementation: largest errors in ulp by quantity, bytes kept for backward, seconds of a forward
-    and
-    backward; None where it could not be had."""
+    and backward pass; None where it could not be had."""
 
     name: str
     ulp: Mapping[str, float]
@@ -177,15 +179,12 @@ def audit(
 
     What it should compute is one of: ``spec``, the path or text of a spec; ``formula``, such as ``"x * sigmoid(x)"``,
     whose names are those of the arguments of ``forward``, with values of hyperparameters in ``settings``;
-    ``reference``,
-    the formula in plain torch operations. With a spec or a formula the accuracy is measured against true values, and
-    the
-    generated Function stands beside in the table of figures.
+    ``reference``, the formula in plain torch operations. With a spec or a formula the accuracy is measured against
+    true values, and the generated Function stands beside in the table of figures.
 
     Raises ValueError unless there is one of the three, and what reading the spec raises.
     """
-    if (spec is None) + (formula is None) + (reference is None) != 2:
-        raise ValueError("an audit takes one of spec, formula and reference")
+    source = source_of(function, spec, formula, reference, settings or {})
     generated: Subject | None = None
     points: tuple[Accuracy, ...] = ()
     if reference is not None:
@@ -194,11 +193,11 @@ def audit(
         subject = make_subject(function, reference, inputs, **facts)
         written = getattr(reference, "__name__", "the reference")
     else:
-        generated, written, program = subject_of_spec(
-            spec if formula is None else spec_text(function, formula, settings or {})
-        )
+        asked = spec_of(source)
+        generated = generated_subject(asked)
+        written = "; ".join(f"{name} = {text}" for name, text in asked.equations)
         if "magnitudes" not in skip and (not only or "magnitudes" in only):
-            points = over_magnitudes(program, generated.settings[0])
+            points = over_magnitudes(parse_formulas(asked), generated.settings[0])
         subject = _beside(function, generated, **facts)
     subject, missing, without = with_its_modes(subject)
     only, skip = ([name for name in names if name != "magnitudes"] for names in (only, skip))
@@ -211,19 +210,14 @@ def audit(
     return Audit(subject.name, written, report, contenders, (*_notes(subject, report), *notes), subject.first)
 
 
-def subject_of_spec(spec: Any) -> tuple[Subject, str, Program]:
-    """The subject of the generated module, its formula as text, and parsed."""
-    import symgrad
-
-    module = symgrad.load(spec)
-    texts = symgrad.generate(spec)
-    package = module.__name__.rpartition(".")[0]
+def generated_subject(spec: Spec) -> Subject:
+    """The subject of the generated module."""
+    texts = generate(spec.with_targets(("torch",)))
+    package = imported(texts).__name__.rpartition(".")[0]
     scope: dict[str, Any] = {"__name__": f"{package}.test_{texts.op}", "__package__": package}
     exec(compile(texts.test, f"<test of {texts.op}>", "exec"), scope)
-    found = next(v for k, v in scope.items() if k.startswith("Test") and hasattr(v, "subject"))
-    lines = (texts.test.split('"""')[1]).strip().splitlines()[1:]
-    formulas = "; ".join(" ".join(line.split()) for line in lines if line.strip())
-    return found.subject(), formulas, parse_formulas(spec_of(spec))
+    found: type[FunctionTests] = next(v for k, v in scope.items() if k.startswith("Test") and hasattr(v, "subject"))
+    return found.subject()
 
 
 def _beside(function: Any, generated: Subject, **facts: Any) -> Subject:
@@ -280,7 +274,7 @@ def _remoteness(subject: Subject, row: tuple[Any, ...]) -> float:
 def _error(subject: Subject, promise: Accuracy, row: tuple[Any, ...]) -> float:
     """The error in float32, in ulp; infinite where there is no number, or where the call raises."""
     try:
-        error = error_at(subject, promise, torch.float32, row, WAYS[0], "cpu")
+        error = error_at(subject, promise, torch.float32, row, BACKWARD, "cpu")
     except Exception:
         error = math.inf
     return 0.0 if error is None else error

@@ -16,7 +16,7 @@ from symgrad.parse import parse_formulas
 from symgrad.testing.arrays import Facts, Input
 from symgrad.testing.jax import CHECKS, findings, without_forward_mode
 from symgrad.testing.residuals import residual_bytes, scanned_residual_bytes
-from symgrad.testing.sources import spec_text
+from symgrad.testing.sources import source_of
 from symgrad.testing.written import facts_of
 from symgrad.ways.sources import spec_of
 
@@ -83,8 +83,7 @@ def audit(
 
     Raises ValueError unless there is one of the three and for unknown checks, and what reading the spec raises.
     """
-    if (spec is None) + (formula is None) + (reference is None) != 2:
-        raise ValueError("an audit takes one of spec, formula and reference")
+    source = source_of(function, spec, formula, reference, settings or {})
     unknown = sorted({*only, *skip} - {*CHECKS, "forward_mode"})
     if unknown:
         raise ValueError(f"no check is called {', '.join(unknown)}; there are {', '.join(CHECKS)}")
@@ -92,7 +91,6 @@ def audit(
     if reference is not None:
         facts, written = _of_reference(reference, inputs, settings or {}), _name(reference)
     else:
-        source = spec if formula is None else spec_text(function, formula, settings or {})
         program = parse_formulas(spec_of(source).with_targets(("jax",)))
         generated = facts = facts_of(compile_operation(program), "jax")
         written = "; ".join(f"{o.name} = {o.formula.text}" for o in program.spec.outputs)

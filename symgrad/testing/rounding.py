@@ -29,7 +29,8 @@ def unexplained(
 ) -> Iterator[str]:
     """The ``differences`` that rounding errors in ``again``, which computes the reference, do not explain.
 
-    A result is explained only by what errors of both signs move, for those of one may lead over a condition.
+    A difference is explained where errors away from zero move the reference as far, and errors towards it do too:
+    those of one direction alone may lead over a condition of the formula.
     """
     found = list(differences(names, got, want, **options))
     if found and len(got) == len(want):

@@ -7,13 +7,30 @@ import importlib
 import inspect
 import sys
 from collections.abc import Mapping
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
-__all__ = ["is_of_jax", "load_target", "spec_text"]
+__all__ = ["is_of_jax", "load_target", "source_of"]
 
 
-def spec_text(function: Any, formula: str, settings: Mapping[str, Any]) -> str:
+def source_of(
+    function: Any,
+    spec: str | PathLike[str] | None,
+    formula: str | None,
+    reference: Any,
+    settings: Mapping[str, Any],
+) -> str | PathLike[str] | None:
+    """The spec that an audit holds a function against: as it is given, or made of a formula; None with a reference.
+
+    Raises ValueError unless one of the three is given.
+    """
+    if (spec is None) + (formula is None) + (reference is None) != 2:
+        raise ValueError("an audit takes one of spec, formula and reference")
+    return spec if formula is None else _spec_text(function, formula, settings)
+
+
+def _spec_text(function: Any, formula: str, settings: Mapping[str, Any]) -> str:
     """A spec for a formula: its names are tensors unless they have values, in the order of the arguments."""
     try:
         nodes = list(ast.walk(ast.parse(formula, mode="eval")))

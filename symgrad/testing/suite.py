@@ -38,9 +38,7 @@ class FunctionTests:
     def subject(cls) -> Subject:
         """The facts of the class."""
         given = {f.name: getattr(cls, f.name) for f in fields(Subject) if hasattr(cls, f.name)}
-        call = inspect.getattr_static(cls, "call")
-        given["call"] = call.__func__ if isinstance(call, staticmethod) else call
-        for name in ("inplace", "function", "module"):
+        for name in ("call", "inplace", "function", "module"):
             if name in given:
                 own = inspect.getattr_static(cls, name)
                 given[name] = own.__func__ if isinstance(own, staticmethod) else own

@@ -15,6 +15,7 @@ from torch.utils import _pytree as pytree
 from symgrad.testing.checks import check
 from symgrad.testing.compare import differences
 from symgrad.testing.facts import Subject
+from symgrad.testing.reference import reference
 from symgrad.testing.rounding import unexplained
 from symgrad.testing.samples import (
     applied,
@@ -26,7 +27,6 @@ from symgrad.testing.samples import (
     every,
     leaves,
     present,
-    reference,
     scalar,
     smooth,
     stacked,

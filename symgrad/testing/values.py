@@ -1,4 +1,4 @@
-"""Checks of values and gradients: everywhere, at every size, in every branch, at special values, against the truth."""
+"""Checks of values and gradients: everywhere, at every size, in every branch, at special values."""
 
 from __future__ import annotations
 
@@ -14,27 +14,25 @@ from torch import Tensor
 
 from symgrad.testing import branches
 from symgrad.testing.checks import check
-from symgrad.testing.compare import differences, gradient_names, number
-from symgrad.testing.facts import Accuracy, Settings, Shapes, Subject
+from symgrad.testing.compare import differences, number, result_names
+from symgrad.testing.facts import Settings, Shapes, Subject
+from symgrad.testing.promises import BACKWARD, at_point
+from symgrad.testing.reference import all_expected, expected, reference, with_quotients
 from symgrad.testing.rounding import unexplained
 from symgrad.testing.samples import (
-    all_expected,
     bound,
+    cast,
     composite,
     descended,
     draw,
-    expected,
     forward_ad,
     gradients,
     leaves,
     listed,
     present,
-    reference,
     total,
-    with_quotients,
 )
 
-_FEW = 4  # ulp, for the elementary functions of torch, which are not correctly rounded
 _SIZES = (7, 8, 9, 15, 17, 31, 33, 513, 1025)
 
 
@@ -96,7 +94,7 @@ def passes(subject: Subject, device: str) -> Iterator[str]:
         if subject.rule is None:
             for promise, dtype in product(subject.accuracy, (torch.float32, torch.float64)):
                 for point in promise.points:
-                    yield from _at(subject, promise, dtype, point, WAYS[0], device)
+                    yield from at_point(subject, promise, dtype, point, BACKWARD, device)
         if library.on and not library.libraries:
             yield "no pass serves any call"
     finally:
@@ -124,7 +122,7 @@ def _compared(
     outputs, got = gradients(subject, bound(subject.call, settings), tensors, wanted)
     values, want = expected(subject, settings, tensors, wanted)
     if tolerance:  # wide ones are for what is not in float64
-        exact = expected(subject, settings, [_double(t) for t in tensors], wanted)
+        exact = expected(subject, settings, cast(tensors, torch.float64), wanted)
         values, want = (
             [_nearer(*found, every=subject.pointwise) for found in zip(own, theirs, true, strict=True)]
             for own, theirs, true in ((outputs, values, exact[0]), (got, want, exact[1]))
@@ -136,12 +134,8 @@ def _compared(
         asked = " and ".join(subject.inputs[i].name for i in places)
         case = f"where only {asked or 'nothing'} is asked for, {case}"
     options: Any = {"case": case, "subject": subject, "tensors": tensors, "tolerance": tolerance}
-    names = [*subject.outputs, *gradient_names(subject, places)]
+    names = result_names(subject, tensors, wanted)
     yield from unexplained(names, [*outputs, *got], [*values, *want], again, **options)
-
-
-def _double(t: Any) -> Any:
-    return t.double() if isinstance(t, Tensor) and t.is_floating_point() else t
 
 
 def _nearer(own: Tensor, composite: Tensor, exact: Tensor, *, every: bool) -> Tensor:
@@ -178,7 +172,7 @@ def _in_branch(subject: Subject, settings: Settings, tensors: list[Any], device:
     if any(bool(g.isnan().any()) for g in results[1][first]):
         results[1][first] = expected(subject, settings, given)[1]
     places = present(given, subject.places)
-    names = [*subject.outputs, *gradient_names(subject, places)]
+    names = result_names(subject, given)
     names += [f"the second derivative in {subject.inputs[i].name}" for i in places]
     for k, (name, got, want) in enumerate(zip(names, *results, strict=False)):
         got = torch.where(want.isfinite(), got, want) if got.shape == want.shape else got
@@ -271,7 +265,7 @@ def special_values(subject: Subject, device: str) -> Iterator[str]:
                     tensors = draw(subject, shapes, dtype, device)
                     tensors[i] = torch.full_like(tensors[i], value)
                     (outputs, got), (wanted, want) = (gradients(subject, f, tensors) for f in functions)
-                    names = [*subject.outputs, *gradient_names(subject, present(tensors, subject.places))]
+                    names = result_names(subject, tensors)
                     for name, one, other in zip(names, [*outputs, *got], [*wanted, *want], strict=True):
                         lost = one.isnan() & ~other.isnan()
                         if lost.any():
@@ -299,14 +293,11 @@ def extremes(subject: Subject, device: str) -> Iterator[str]:
                 low, high = subject.inputs[i].domain
                 if t is not None and t.is_floating_point() and low < -1e3 and high > 1e3:
                     tensors[i] = t * scale
-            doubles = [t.double() if t is not None and t.is_floating_point() else t for t in tensors]
-            (outputs, got), (values, want) = (
-                gradients(subject, bound(subject.call, settings), tensors),
-                expected(subject, settings, doubles),
-            )
+            outputs, got = gradients(subject, bound(subject.call, settings), tensors)
+            values, want = expected(subject, settings, cast(tensors, torch.float64))
             plain = reference(subject, settings)
             usual = repeat(None) if subject.pointwise else chain(*gradients(subject, plain, tensors))
-            names = [*subject.outputs, *gradient_names(subject, present(tensors, subject.places))]
+            names = result_names(subject, tensors)
             for name, one, other, own in zip(names, [*outputs, *got], [*values, *want], usual, strict=False):
                 if not one.is_floating_point() or one.shape != other.shape:
                     continue
@@ -316,103 +307,3 @@ def extremes(subject: Subject, device: str) -> Iterator[str]:
                 if lost.any():
                     where = f"where inputs are {scale:g} times as large, {subject.described(None, settings)}"
                     yield f"{name} is {number(one[lost][0])} {where}; in float64 it is {number(other[lost][0])}"
-
-
-@check(applies=lambda subject: bool(subject.accuracy))
-def accuracy(subject: Subject, device: str) -> Iterator[str]:
-    """Values and derivatives are as near to the truth as is promised, by every way to them."""
-    for promise in subject.accuracy:
-        for dtype in (torch.float32, torch.float64):
-            for point in promise.points:
-                for way in WAYS:
-                    yield from _at(subject, promise, dtype, point, way, device)
-
-
-WAYS = ("backward", "backward that is recorded", "forward mode")
-
-
-def _at(
-    subject: Subject, promise: Accuracy, dtype: torch.dtype, point: tuple[Any, ...], way: str, device: str
-) -> Iterator[str]:
-    error = error_at(subject, promise, dtype, point, way, device)
-    promised = promise.ulp if dtype == torch.float32 else promise.ulp64
-    amplified = 2 if promised < 16 else 6  # times, where the formula amplifies torch's errors
-    if error is not None and error > amplified * promised + _FEW:
-        n = len(subject.inputs)
-        names = [t.name for t in subject.inputs] + list(subject.settings[0])
-        at = ", ".join(f"{name}={value!r}" for name, value in zip(names, point[: n + len(names)], strict=False))
-        name = str(dtype).removeprefix("torch.")
-        by = f" by {way}" if "/" in promise.quantity else ""
-        yield f"{promise.quantity}{by} in {name} at {at} is {error:.3g} ulp off {point[-2]!r}, {promised:g} promised"
-
-
-def error_at(
-    subject: Subject, promise: Accuracy, dtype: torch.dtype, point: tuple[Any, ...], way: str, device: str
-) -> float | None:
-    """The error at a point in ulp, beyond what the inputs explain; None where a way does not lead there."""
-    *_, true, credit = point
-    got = _quantity(subject, promise, dtype, point, way, device)
-    if got is None:
-        return None
-    info = torch.finfo(dtype)
-    spacing = math.ldexp(info.eps, max(math.frexp(true)[1], math.frexp(info.tiny)[1]) - 1)
-    explained = credit * (1.0 if dtype == torch.float32 else 2.0**-29)
-    if abs(true) < info.tiny:
-        explained += info.tiny  # results may flush to zero there
-    error: float = (got.double() - true).abs().nan_to_num(math.inf, math.inf).max().item()
-    beyond: float = max(0.0, error - explained) / spacing
-    return beyond
-
-
-def value_at(subject: Subject, promise: Accuracy, dtype: torch.dtype, point: tuple[Any, ...]) -> float:
-    """The quantity at a point, by backward where it is a derivative; NaN where the call raises."""
-    try:
-        found = _quantity(subject, promise, dtype, point, WAYS[0], "cpu")
-    except Exception:
-        return math.nan
-    return math.nan if found is None else float(found.flatten()[0])
-
-
-def _quantity(
-    subject: Subject, promise: Accuracy, dtype: torch.dtype, point: tuple[Any, ...], way: str, device: str
-) -> Tensor | None:
-    """The output or derivative at a point, by some way; None where it does not lead there."""
-    values = point[:-2]
-    n = len(subject.inputs)
-    quantity, _, tensor = promise.quantity.partition("/d")
-    output = quantity.removeprefix("d") if tensor else quantity
-    settings = dict(zip(subject.settings[0], values[n:], strict=True))
-    tensors = []
-    for own, shape, value in zip(subject.inputs, subject.ones, values, strict=False):
-        kind = {"float": dtype, "int": torch.int64, "bool": torch.bool}[own.dtype]
-        tensors.append(torch.full(shape or (), value, dtype=torch.float32, device=device).to(kind))
-    return _measured(subject, settings, tensors, subject.outputs.index(output), tensor, way)
-
-
-def _measured(
-    subject: Subject, settings: Settings, tensors: list[Any], output: int, tensor: str, way: str
-) -> Tensor | None:
-    """The output, or its derivative in a tensor by some way; None where it cannot be had so. Tensors of one element are
-    broadcast to all others, so that a derivative is a mean over equal elements."""
-    function = bound(subject.call, settings)
-    if not tensor:
-        return listed(subject, function(*tensors))[output].detach() if way == WAYS[0] else None
-    place = next(i for i, t in enumerate(subject.inputs) if t.name == tensor)
-    if way == "forward mode":
-        if not subject.linear:
-            return None
-        with forward_ad.dual_level():
-            given = [forward_ad.make_dual(t, torch.ones_like(t)) if i == place else t for i, t in enumerate(tensors)]
-            found = forward_ad.unpack_dual(listed(subject, function(*given))[output]).tangent
-            return torch.zeros_like(tensors[place]) if found is None else found.detach()
-    arguments = leaves(subject, tensors)
-    y = listed(subject, function(*arguments))[output]
-    if not y.requires_grad:
-        return torch.zeros_like(tensors[place]) if way == WAYS[0] else None
-    recorded = way != WAYS[0]
-    if recorded and not subject.double_backward:
-        return None
-    wrt = arguments[place]
-    (found,) = torch.autograd.grad(y.sum(), wrt, materialize_grads=True, create_graph=recorded)
-    mean: Tensor = found.detach() / max(1, y.numel() // max(1, wrt.numel()))
-    return mean

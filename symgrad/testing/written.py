@@ -8,6 +8,7 @@ from tempfile import TemporaryDirectory
 from symgrad.compiler.operation import Operation
 from symgrad.errors import SpecError
 from symgrad.importing import import_generated
+from symgrad.resources import module_name
 from symgrad.targets.target import TARGETS, refusals
 from symgrad.testing.arrays import Facts
 
@@ -27,6 +28,6 @@ def facts_of(operation: Operation, target: str) -> type[Facts]:
     with TemporaryDirectory() as folder:
         for name, text in {**row.shared, **row.files(operation)}.items():
             Path(folder, name).write_text(text, encoding="utf-8")
-        test = import_generated(Path(folder, f"test_{op}_{target}.py"))
+        test = import_generated(Path(folder, f"test_{module_name(op, target)}.py"))
     found = (v for v in vars(test).values() if isinstance(v, type) and issubclass(v, Facts) and "call" in vars(v))
     return next(found)

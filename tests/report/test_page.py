@@ -89,7 +89,7 @@ def test_curves_show_where_autograd_fails_and_the_emitted_form_does_not() -> Non
 )
 def test_formulas_are_set_as_in_print(formula: str, parts: list[str]) -> None:
     program = parse_formulas(parse_spec(f"op: o\ntensors: {{x: , t: }}\noutputs: {{y: '{formula}'}}\n"))
-    text = mathml.math(program.outputs["y"])
+    text = mathml.equation(mathml.name("y"), program.outputs["y"])
     assert all(part in text for part in parts)
 
 
@@ -114,6 +114,6 @@ def test_the_command_writes_a_page_for_each_spec(tmp_path: Path) -> None:
 def test_a_function_with_a_letter_of_its_own_is_written_by_that_letter() -> None:
     """Not by the digits of its entity, escaped a second time."""
     program = parse_formulas(parse_spec(SWISH))
-    text = mathml.math(program.outputs["y"])
+    text = mathml.equation(mathml.name("y"), program.outputs["y"])
     assert "<mi>\N{GREEK SMALL LETTER SIGMA}</mi>" in text
     assert "&amp;#" not in text

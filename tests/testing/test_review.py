@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 import torch
+from click.testing import CliRunner
 
+from symgrad.cli import main
 from symgrad.testing import audit, check_function
 from symgrad.testing.sources import load_target
 
@@ -134,13 +136,12 @@ def test_a_check_that_does_not_exist_is_refused() -> None:
 
 
 def test_the_command_exits_with_1_where_something_is_wrong(source: Path) -> None:
-    command = [sys.executable, "-m", "symgrad", "audit", f"{source}::Gate", "--reference", f"{source}::gate"]
-    options = ["--no-time", "--only", "every_branch"]
-    done = subprocess.run([*command, *options], capture_output=True, text=True, check=False)
-    assert done.returncode == 1
-    assert "the second derivative in x" in done.stdout
-    wrong = subprocess.run(command[:-2], capture_output=True, text=True, check=False)
-    assert wrong.returncode == 2 and "Give one of" in wrong.stderr
+    command = ["audit", f"{source}::Gate", "--reference", f"{source}::gate"]
+    done = CliRunner().invoke(main, [*command, "--no-time", "--only", "every_branch"])
+    assert done.exit_code == 1
+    assert "the second derivative in x" in done.output
+    wrong = CliRunner().invoke(main, command[:-2])
+    assert wrong.exit_code == 2 and "Give one of" in wrong.output
 
 
 def test_the_fixture_fails_a_test(tmp_path: Path) -> None:

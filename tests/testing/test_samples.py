@@ -7,7 +7,7 @@ from torch.overrides import TorchFunctionMode
 
 from symgrad.testing import Input, Subject
 from symgrad.testing.half import _gradient_of_sum
-from symgrad.testing.samples import expected, reference
+from symgrad.testing.reference import expected, reference
 
 _FORMS = {
     "det": torch.det,

@@ -16,14 +16,13 @@ from symgrad.differentiate.modes import is_tensor_op
 from symgrad.ir.expr import Expr
 from symgrad.ir.traversal import topological
 from symgrad.targets.literals import literal, tuple_of
+from symgrad.targets.torch.allowance import allowed
 from symgrad.targets.torch.dtypes import floated_in
 from symgrad.targets.torch.layout import Layout
 from symgrad.targets.torch.settings import settings, variant_at
 
 __all__ = ["Figure", "figures", "shortest"]
 
-_FEW = 4  # ulp, for the elementary functions of torch, which are not correctly rounded
-_LARGE = 16  # ulp
 _WORST, _SPREAD = 3, 4  # points of one quantity: the least accurate ones, and others all over the domain
 
 
@@ -104,22 +103,10 @@ def _rows(
         )
     ulps = judge.score(form, FLOAT32, wide).ulp, max(judge.score(form, FLOAT64).ulp, double)
     rough = judge.rough_errors(form, wide, chosen)
-    steady = [k for k in sorted(chosen) if all(map(_is_allowed, rough[k], ulps))]
+    # A form that errs more with functions which are off by a few ulp is accurate by luck: torch's need not have it.
+    steady = [k for k in sorted(chosen) if all(r <= allowed(u) for r, u in zip(rough[k], ulps, strict=True))]
     rows = tuple(_row(layout, points[k], decisions, chosen[k].high, chosen[k].credit * chosen[k].ulp) for k in steady)
     return rows, ulps
-
-
-def _is_allowed(rough: float, figure: float) -> bool:
-    """Whether an error in ulp that functions off by a few ulp make is what the generated test allows.
-
-    Where it is more, the form is accurate by luck, which functions of torch need not have.
-    """
-    return rough <= amplified(figure) * figure + _FEW
-
-
-def amplified(figure: float) -> int:
-    """How much more than the measured error is allowed: more where the formula amplifies torch's errors."""
-    return 2 if figure < _LARGE else 6
 
 
 def _leads_to(variant: Variant, layout: Layout, found: Mapping[Any, Any]) -> bool:
