@@ -1487,45 +1487,23 @@ def _contracted(a: Tensor, p: str, b: Tensor, q: str, kept: str) -> tuple[Tensor
     return product.reshape((*product.shape[:n], *lines, *columns)), letters
 
 
-def conv1d_input(shape: Any, weight: Tensor, grad: Tensor, **how: Any) -> Any:
+def _conv_input(shape: Any, weight: Tensor, grad: Tensor, **how: Any) -> Any:
     """Return the gradient of a convolution in its input; torch's own takes batches only."""
-    return _conv_input(_nn_grad.conv1d_input, shape, weight, grad, how)
-
-
-def conv1d_weight(x: Tensor, shape: Any, grad: Tensor, **how: Any) -> Any:
-    """Return the gradient of a convolution in its weight; torch's own takes batches only."""
-    return _conv_weight(_nn_grad.conv1d_weight, x, shape, grad, how)
-
-
-def conv2d_input(shape: Any, weight: Tensor, grad: Tensor, **how: Any) -> Any:
-    """Return the gradient of a convolution in its input; torch's own takes batches only."""
-    return _conv_input(_nn_grad.conv2d_input, shape, weight, grad, how)
-
-
-def conv2d_weight(x: Tensor, shape: Any, grad: Tensor, **how: Any) -> Any:
-    """Return the gradient of a convolution in its weight; torch's own takes batches only."""
-    return _conv_weight(_nn_grad.conv2d_weight, x, shape, grad, how)
-
-
-def conv3d_input(shape: Any, weight: Tensor, grad: Tensor, **how: Any) -> Any:
-    """Return the gradient of a convolution in its input; torch's own takes batches only."""
-    return _conv_input(_nn_grad.conv3d_input, shape, weight, grad, how)
-
-
-def conv3d_weight(x: Tensor, shape: Any, grad: Tensor, **how: Any) -> Any:
-    """Return the gradient of a convolution in its weight; torch's own takes batches only."""
-    return _conv_weight(_nn_grad.conv3d_weight, x, shape, grad, how)
-
-
-def _conv_input(derivative: Any, shape: Any, weight: Tensor, grad: Tensor, how: Any) -> Any:
+    derivative = (_nn_grad.conv1d_input, _nn_grad.conv2d_input, _nn_grad.conv3d_input)[weight.dim() - 3]
     weight, grad = _autocast_all(weight, grad)
     if len(shape) < weight.dim():
         return derivative((1, *shape), weight, grad.unsqueeze(0), **how).squeeze(0)
     return derivative(shape, weight, grad, **how)
 
 
-def _conv_weight(derivative: Any, x: Tensor, shape: Any, grad: Tensor, how: Any) -> Any:
+def _conv_weight(x: Tensor, shape: Any, grad: Tensor, **how: Any) -> Any:
+    """Return the gradient of a convolution in its weight; torch's own takes batches only."""
+    derivative = (_nn_grad.conv1d_weight, _nn_grad.conv2d_weight, _nn_grad.conv3d_weight)[len(shape) - 3]
     x, grad = _autocast_all(x, grad)
     if x.dim() < len(shape):
         x, grad = x.unsqueeze(0), grad.unsqueeze(0)
     return derivative(x, shape, grad, **how)
+
+
+conv1d_input = conv2d_input = conv3d_input = _conv_input
+conv1d_weight = conv2d_weight = conv3d_weight = _conv_weight
