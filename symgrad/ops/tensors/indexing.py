@@ -13,7 +13,7 @@ from symgrad.ir.expr import ONE, ZERO, Expr, make
 from symgrad.ir.truth import compare, where
 from symgrad.ops.tensors import sizes
 from symgrad.ops.tensors.extent import Dim, Extent, ShapeConflict, extent, positions, same, unknown
-from symgrad.ops.tensors.row import DIM, FIRST, Tangents, TensorOp, same_of_tangent
+from symgrad.ops.tensors.row import DIM, FIRST, TensorOp, pushforward, same_of_tangent
 from symgrad.ops.tensors.shaping import expand, unsqueeze
 
 
@@ -163,13 +163,11 @@ def _segment_extremum_vjp(node: Expr, g: Expr) -> tuple[Expr | None, ...]:
     return (where(equal, lookup(g / make("maximum", count, ONE), index, dim), ZERO), None, None)
 
 
-def _segment_extremum_jvp(node: Expr, t: Tangents) -> Expr | None:
-    if t[0] is None:
-        return None
+def _segment_extremum_jvp(node: Expr, own: Expr) -> Expr:
     x, index, size = node.args
     dim = node["dim"]
     equal = compare("eq", x, lookup(node, index, dim))
-    parts = (make("segment_sum", where(equal, v, ZERO), index, size, dim=dim) for v in (t[0], ONE))
+    parts = (make("segment_sum", where(equal, v, ZERO), index, size, dim=dim) for v in (own, ONE))
     moved, count = parts
     return moved / make("maximum", count, ONE)
 
@@ -181,7 +179,7 @@ def _segment_extremum(name: str, other: str) -> TensorOp:
         attributes=(FIRST,),
         torch=f'rt.segment_extremum({{0}}, {{1}}, {{2}}, {{dim}}, "{other}")',
         vjp=_segment_extremum_vjp,
-        jvp=_segment_extremum_jvp,
+        jvp=pushforward(_segment_extremum_jvp),
         extent=_segment_shape,
         integer=frozenset({1}),
         numbers=frozenset({2}),

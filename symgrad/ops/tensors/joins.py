@@ -134,8 +134,6 @@ def _fills(parts: Sequence[Expr], size: Dim | None) -> bool:
 
 
 def _cat_jvp(node: Expr, t: Tangents) -> Expr | None:
-    if all(v is None for v in t):
-        return None
     parts = [expand(ZERO, a) if v is None else v for v, a in zip(t, node.args, strict=True)]
     return make("cat", *parts, dim=node["dim"])
 

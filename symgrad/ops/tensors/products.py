@@ -13,7 +13,7 @@ from typing import Any
 from symgrad.ir.expr import Expr, add, make, split_coefficient
 from symgrad.ops.tensors import sizes
 from symgrad.ops.tensors.extent import Dim, Extent, ShapeConflict, broadcast, extent, same, unknown
-from symgrad.ops.tensors.row import Attribute, Tangents, TensorOp
+from symgrad.ops.tensors.row import Attribute, Jvp, Tangents, TensorOp, pushforward
 from symgrad.ops.tensors.shaping import squeeze, sum_to, unsqueeze
 from symgrad.ops.tensors.transposes import matrix_transpose
 
@@ -26,23 +26,16 @@ def trilinear(product: Make, left: Make, right: Make) -> tuple[dict[str, Any], d
     Constructors take the attributes from the node that comes first. Derivatives have the shape of the last operand.
     """
 
-    def push(terms: Callable[[Expr, Tangents], list[Expr]]) -> Callable[[Expr, Tangents], Expr | None]:
-        return lambda node, t: add(*found) if (found := terms(node, t)) else None
+    def push(function: Make, operands: int) -> Jvp:
+        """The jvp of `function(node, *operands)`, which takes so many of the node's and is linear in the first two."""
 
-    def of_product(node: Expr, t: Tangents) -> list[Expr]:
-        a, b = node.args[:2]
-        first = [] if t[0] is None else [product(node, t[0], b)]
-        return first + ([] if t[1] is None else [product(node, a, t[1])])
+        def first(node: Expr, own: Expr) -> Expr:
+            return function(node, own, *node.args[1:operands])
 
-    def of_left(node: Expr, t: Tangents) -> list[Expr]:
-        g, b, a = node.args
-        first = [] if t[0] is None else [left(node, t[0], b, a)]
-        return first + ([] if t[1] is None else [left(node, g, t[1], a)])
+        def second(node: Expr, own: Expr) -> Expr:
+            return function(node, node.args[0], own, *node.args[2:operands])
 
-    def of_right(node: Expr, t: Tangents) -> list[Expr]:
-        a, g, b = node.args
-        first = [] if t[0] is None else [right(node, t[0], g, b)]
-        return first + ([] if t[1] is None else [right(node, a, t[1], b)])
+        return pushforward(first, second)
 
     def pull_product(node: Expr, g: Expr) -> tuple[Expr | None, ...]:
         a, b = node.args
@@ -57,9 +50,9 @@ def trilinear(product: Make, left: Make, right: Make) -> tuple[dict[str, Any], d
         return left(node, g, h, a), product(node, a, h), None
 
     return (
-        {"vjp": pull_product, "jvp": push(of_product)},
-        {"vjp": pull_left, "jvp": push(of_left)},
-        {"vjp": pull_right, "jvp": push(of_right)},
+        {"vjp": pull_product, "jvp": push(product, 2)},
+        {"vjp": pull_left, "jvp": push(left, 3)},
+        {"vjp": pull_right, "jvp": push(right, 3)},
     )
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from symgrad.ir.expr import Expr, make
 from symgrad.ops.tensors.extent import SCALAR, Dim, Extent, ShapeConflict, extent, positions, same, unknown
-from symgrad.ops.tensors.row import KEEPDIM, Attribute, Ref, TensorOp, same_of_tangent
+from symgrad.ops.tensors.row import KEEPDIM, Attribute, Ref, TensorOp, pushforward, same_of_tangent
 
 _DIMS = Attribute("dim", "dims", required=True)
 KEPT = (_DIMS, KEEPDIM)
@@ -175,7 +175,7 @@ PLACES = (
         same=True,
         attributes=(_DIMS,),
         vjp=lambda node, g: (squeeze(g, *node["dim"]),),
-        jvp=lambda node, t: None if t[0] is None else unsqueeze(t[0], *node["dim"]),
+        jvp=pushforward(lambda node, own: unsqueeze(own, *node["dim"])),
         extent=_unsqueezed,
         linear=True,
         cost=0.0,
@@ -188,7 +188,7 @@ PLACES = (
         same=True,
         attributes=(_DIMS,),
         vjp=lambda node, g: (unsqueeze(g, *node["dim"]),),
-        jvp=lambda node, t: None if t[0] is None else squeeze(t[0], *node["dim"]),
+        jvp=pushforward(lambda node, own: squeeze(own, *node["dim"])),
         extent=_squeezed,
         linear=True,
         cost=0.0,
@@ -255,7 +255,7 @@ INTERNAL = (
         "boundary",
         torch="{0}",
         vjp=lambda node, g: (_accumulated(g),),
-        jvp=lambda node, t: None if t[0] is None else _accumulated(t[0]),
+        jvp=pushforward(lambda node, own: _accumulated(own)),
         shape_of=0,
         linear=True,
         cost=0.0,
@@ -284,7 +284,7 @@ INTERNAL = (
         exact=True,
         operands=("input", "like"),
         vjp=lambda node, g: (expand(g, node.args[0]), None),
-        jvp=lambda node, t: None if t[0] is None else sum_to(t[0], node.args[1]),
+        jvp=pushforward(lambda node, own: sum_to(own, node.args[1])),
         linear=True,
         shape_of=1,
         shape_only=frozenset({1}),
@@ -296,7 +296,7 @@ INTERNAL = (
         same=True,
         operands=("input", "like"),
         vjp=lambda node, g: (sum_to(g, node.args[0]), None),
-        jvp=lambda node, t: None if t[0] is None else expand(t[0], node.args[1]),
+        jvp=pushforward(lambda node, own: expand(own, node.args[1])),
         linear=True,
         shape_of=1,
         shape_only=frozenset({1}),
@@ -308,7 +308,7 @@ INTERNAL = (
         exact=True,
         operands=("input", "like"),
         vjp=lambda node, g: (conform(g, node.args[0]), None),
-        jvp=lambda node, t: None if t[0] is None else conform(t[0], node.args[1]),
+        jvp=pushforward(lambda node, own: conform(own, node.args[1])),
         linear=True,
         shape_of=1,
         shape_only=frozenset({1}),

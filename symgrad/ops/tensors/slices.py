@@ -243,7 +243,7 @@ INTERNAL = (
         attributes=_SLICE,
         torch="rt.slice_added({0}, {1}, {dim}, {start})",
         vjp=lambda node, g: (g, make("slice", g, **dict(node.attrs))),
-        jvp=lambda node, t: None if t == (None, None) else _slice_added(node, *(ZERO if x is None else x for x in t)),
+        jvp=lambda node, t: _slice_added(node, *(ZERO if x is None else x for x in t)),
         shape_of=0,
         opened=lambda node: _slice_added(node, *node.args),
     ),

@@ -9,7 +9,7 @@ from symgrad.ir.expr import Expr, make
 from symgrad.ops.tensors import sizes
 from symgrad.ops.tensors.extent import Dim, Extent, ShapeConflict, unknown
 from symgrad.ops.tensors.products import trilinear
-from symgrad.ops.tensors.row import Attribute, Ref, Tangents, TensorOp, same_of_tangent
+from symgrad.ops.tensors.row import Attribute, Ref, TensorOp, pushforward, same_of_tangent
 from symgrad.ops.tensors.shaping import unsqueeze
 from symgrad.ops.tensors.views import back
 
@@ -184,10 +184,8 @@ def _largest(dims: int) -> tuple[TensorOp, TensorOp, TensorOp]:
         added = make("add_along", flat(g), indices(node), flat(x), dim=-1)
         return (added if dims == 1 else back(added, x),)
 
-    def jvp(node: Expr, t: Tangents) -> Expr | None:
-        if t[0] is None:
-            return None
-        taken = make("gather", flat(t[0]), indices(node), dim=-1)
+    def push(node: Expr, own: Expr) -> Expr:
+        taken = make("gather", flat(own), indices(node), dim=-1)
         return taken if dims == 1 else back(taken, node)
 
     return (
@@ -200,7 +198,7 @@ def _largest(dims: int) -> tuple[TensorOp, TensorOp, TensorOp]:
             f"{name}_values",
             torch=f"{call}[0]",
             vjp=vjp,
-            jvp=jvp,
+            jvp=pushforward(push),
             saves="i",
             whole=True,
             exact=True,
