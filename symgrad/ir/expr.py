@@ -115,6 +115,12 @@ class Expr:
         return cast(Fraction, self["value"]) if self.op == "num" else None
 
     @property
+    def integer(self) -> int | None:
+        """The value of a number node that is whole, else None."""
+        number = self.number
+        return number.numerator if number is not None and number.denominator == 1 else None
+
+    @property
     def terms(self) -> tuple[Expr, ...]:
         """The terms of a sum; of anything else, the node itself alone."""
         return self.args if self.op == "add" else (self,)

@@ -63,7 +63,7 @@ def _movedim(x: Expr, source: Any, destination: Any) -> Expr:
 # ------------------------------------------------------------------------------------------------ reshaping
 def _reshaped(node: Expr, operands: tuple[Extent, ...]) -> Extent:
     of = operands[0]
-    if any(size.number is not None and size.number.denominator != 1 for size in node.args[1:]):
+    if any(size.number is not None and size.integer is None for size in node.args[1:]):
         raise ShapeConflict(f"reshape of {of} into sizes that are not whole")
     dims = [sizes.number_of(size) for size in node.args[1:]]
     if not of.exact:

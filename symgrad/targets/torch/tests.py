@@ -270,7 +270,7 @@ class _Facts:
             scope = Scope(layout.names(), layout.symbols(), lets=layout.lets)
             targets = [Target(f"own_{t}", value) for t, value in given.items()]
             cotangents = [f"grad_{o.name}" for o in layout.spec.outputs if o.grad]
-            printing = layout.printing_beside(cotangents, layout.printing)
+            printing = layout.printing(cotangents)
             results = [f"own_{t}" if t in given else constant(None) for t in overridden]
             return (*statements(targets, scope, printing), Return(code("({0},)", results)))
 

@@ -62,7 +62,7 @@ class Jvp(Common):
         def result(value: Code) -> Statement:
             return self._once(self._results([code(own, value)]))
 
-        printing = layout.printing_beside([name], layout.printing_recorded)
+        printing = layout.printing_derivatives([name])
         target = Target(name, value, (), result)
         program = statements([target], scope, printing, fused=True)
         return self._widened(unpacked, names, (*self._refusals(variant), *program))
@@ -108,7 +108,7 @@ class Jvp(Common):
         if not targets:
             return (*refusals, returned(self._results(results)))
         tangents = [f"tangent_{t}" for t in layout.differentiable]
-        printing = layout.printing_beside(tangents, layout.printing_recorded)
+        printing = layout.printing_derivatives(tangents)
         targets.sort(key=itemgetter(0))
         certain = len({place for place, _ in targets}) == len(layout.differentiable)
         sums = statements([t for _, t in targets], scope, printing, fused=True, certain=certain)
