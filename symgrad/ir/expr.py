@@ -223,7 +223,7 @@ def num(value: int | Fraction) -> Expr:
 
 
 def const(name: str) -> Expr:
-    """A named constant: `pi`, `E`, `oo` or `nan`."""
+    """A named constant, such as `pi`, `E`, `oo` or `nan`."""
     return make("const", name=name)
 
 
