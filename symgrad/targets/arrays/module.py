@@ -21,7 +21,7 @@ from symgrad.targets.arrays.layout import Layout
 from symgrad.targets.arrays.rules import Rule, described, is_light, pulled, pushed
 from symgrad.targets.arrays.signature import checks, signature
 from symgrad.targets.arrays.spelling import Spelling
-from symgrad.targets.constants import constant_value
+from symgrad.targets.constants import definitions
 from symgrad.targets.formatting import format_python
 from symgrad.targets.literals import tuple_of
 from symgrad.targets.torch.docs import listed
@@ -108,7 +108,7 @@ def render_module(operation: Operation, framework: Framework) -> str:
         "function": f"_{rule.name}" if rule.name != spec.op else f"_{rule.name}_",
         "residuals": _residuals(layout, rule) if framework.keep and rule.name == "gradients" else "",
         "parameters": ", ".join([*(f"{p}: rt.Arrays" for p in rule.parameters), *values]),
-        "constants": [(name, constant_value(node)) for node, name in layout.constants.items()],
+        "constants": definitions(layout.constants),
         "owner": owner,
     }
     read = reads([*value, *rule.program]) | {"Any" if any(t.default is not None for t in spec.tensors) else "rt"}

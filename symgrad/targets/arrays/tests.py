@@ -19,7 +19,7 @@ from symgrad.targets.arrays.golden import golden
 from symgrad.targets.arrays.layout import Layout
 from symgrad.targets.arrays.module import Framework
 from symgrad.targets.arrays.schedule import Target, statements
-from symgrad.targets.constants import constant_value
+from symgrad.targets.constants import definitions
 from symgrad.targets.formatting import format_python
 from symgrad.targets.literals import literal, tuple_of
 from symgrad.targets.torch.docs import summary
@@ -77,7 +77,7 @@ def facts(layout: Layout) -> dict[str, Any]:
     found["imported"] = reads((*composite, *reference)).union(
         *map(reads, rules.values()), *(words(v) for _, v, _ in refused(spec))
     )
-    found["constants"] = [(name, constant_value(node)) for node, name in layout.constants.items()]
+    found["constants"] = definitions(layout.constants)
     return found
 
 

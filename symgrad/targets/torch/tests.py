@@ -18,10 +18,9 @@ from symgrad.lower.program import Assign, Program, Return, reads
 from symgrad.lower.python import lines
 from symgrad.lower.schedule import Scope, Target, statements
 from symgrad.ops.functions import FUNCTIONS
-from symgrad.parse.formula import formula
 from symgrad.plan.saving import Saved
 from symgrad.resources import environment
-from symgrad.targets.constants import constant_value
+from symgrad.targets.constants import definitions
 from symgrad.targets.formatting import format_python
 from symgrad.targets.literals import quoted
 from symgrad.targets.torch import dispatch, docs, samples
@@ -95,7 +94,7 @@ class _Facts:
                 {"quantity": quoted(f.quantity), "rows": f.rows, "float32": f.float32, "float64": f.float64}
                 for f in accuracy
             ],
-            "constants": [f"{name} = {constant_value(n)!r}  # {formula(n)}" for n, name in self.constants.items()],
+            "constants": definitions(self.constants),
         }
 
     # ------------------------------------------------------------------------------------------ names
