@@ -168,7 +168,7 @@ def choice_by_sign(node: Expr) -> Expr | None:
 
     Where x is no number, all comparisons fail; the result is then that of the last case, which reads x.
     """
-    subjects = {n.args: None for n in topological(node) if n.op in _CASES and not n.is_static}
+    subjects = {n.args: None for n in topological(node) if n.op in COMPARISONS and not n.is_static}
     for subject in subjects:
         tests = [n for n in topological(node) if n.op in COMPARISONS and n.args == subject]
         choices = [n for n in topological(node) if n.op == "where" and any(t is n.args[0] for t in tests)]
@@ -176,7 +176,7 @@ def choice_by_sign(node: Expr) -> Expr | None:
             continue
         cases = []
         for order in (1, 0, -1):
-            facts = {t: ex.TRUE if _CASES[t.op](order) else ex.FALSE for t in tests}
+            facts = {t: truth.compare(t.op, order, 0) for t in tests}
             cases.append(substitute(node, facts))
         above, equal, below = cases
         if above is below:
@@ -256,14 +256,6 @@ def _is_finite(node: Expr) -> bool:
     return True
 
 
-_CASES = {
-    "lt": lambda order: order < 0,
-    "le": lambda order: order <= 0,
-    "gt": lambda order: order > 0,
-    "ge": lambda order: order >= 0,
-    "eq": lambda order: order == 0,
-    "ne": lambda order: order != 0,
-}
 _WEAK = {"gt": "ge", "lt": "le"}
 
 CHOICES = (

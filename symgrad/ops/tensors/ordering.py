@@ -7,9 +7,10 @@ from typing import Any
 from symgrad.ir.expr import HALF, ONE, ZERO, Expr, make, power
 from symgrad.ir.truth import compare, where
 from symgrad.ops.tensors.along import PICKS_ONE, PICKS_SEVERAL, fields, indices
-from symgrad.ops.tensors.extent import Dim, Extent, ShapeConflict, along, positions, reduced, unknown
+from symgrad.ops.tensors.extent import Extent, ShapeConflict, along, place_along, reduced, unknown
 from symgrad.ops.tensors.reductions import DIMS, total, var
 from symgrad.ops.tensors.row import DIM, KEEPDIM, LAST, Attribute, TensorOp, pushforward
+from symgrad.ops.tensors.slices import resized
 
 
 # ------------------------------------------------------------------------------------------------ largest so far
@@ -27,15 +28,13 @@ _RUNNING: dict[str, Any] = {
 # ------------------------------------------------------------------------------------------------ largest few
 def _top_shape(node: Expr, operands: tuple[Extent, ...]) -> Extent:
     (of,) = operands
-    places, k = positions(node["dim"], of), node["k"]
-    if places is None or not of.dims:
+    place, k = place_along(node["dim"], of), node["k"]
+    if place is None:
         return unknown(node)
-    size = of.dims[places[0]]
+    size = of.dims[place]
     if isinstance(size, int) and isinstance(k, int) and k > size:
         raise ShapeConflict(f"topk of {k} among {size} elements")
-    dims: list[Dim] = list(of.dims)
-    dims[places[0]] = k if isinstance(k, int) else ("size", k)
-    return Extent(tuple(dims), of.lead)
+    return resized(of, place, k if isinstance(k, int) else ("size", k))
 
 
 # ------------------------------------------------------------------------------------------------ one element

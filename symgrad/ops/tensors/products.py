@@ -191,15 +191,19 @@ MATMUL_INTERNAL = (
 
 
 # ------------------------------------------------------------------------------------------------ convolutions
-def _convolution(dims: int) -> tuple[TensorOp, TensorOp, TensorOp]:
-    """The rows of the convolution over the last `dims` dimensions."""
-    name = f"conv{dims}d"
-    steps = (
+def steps(dims: int) -> tuple[Attribute, ...]:
+    """The attributes of a convolution over so many dimensions."""
+    return (
         Attribute("stride", "ints", 1, least=1, items=dims),
         Attribute("padding", "ints", 0, least=0, items=dims),
         Attribute("dilation", "ints", 1, least=1, items=dims),
         Attribute("groups", "size", 1, least=1),
     )
+
+
+def _convolution(dims: int) -> tuple[TensorOp, TensorOp, TensorOp]:
+    """The rows of the convolution over the last `dims` dimensions."""
+    name = f"conv{dims}d"
 
     def conv(node: Expr, x: Expr, weight: Expr) -> Expr:
         return make(name, x, weight, **dict(node.attrs))
@@ -225,7 +229,7 @@ def _convolution(dims: int) -> tuple[TensorOp, TensorOp, TensorOp]:
         return make("expand", shift, node) if tangent is None else tangent + shift
 
     common: dict[str, Any] = {
-        "attributes": steps,
+        "attributes": steps(dims),
         "cost": 100.0,
         "recompute": False,
         "linear": True,
@@ -260,10 +264,7 @@ def _convolution_extent(dims: int, node: Expr, operands: tuple[Extent, ...]) -> 
     """The extent of a convolution over the last `dims`. Raises ShapeConflict for operands that do not fit."""
     name = node.op
     x, weight, *bias = operands
-    if x.exact and len(x.dims) not in (dims + 1, dims + 2):
-        raise ShapeConflict(f"{name}: {x} is no shape of the input")
-    if weight.exact and len(weight.dims) != dims + 2:
-        raise ShapeConflict(f"{name}: {weight} is no shape of the weight")
+    check_ranks(dims, name, x, weight)
     if len(weight.dims) < dims + 2 or not (x.exact or len(x.dims) > dims):
         return unknown(node)
     _check_channels(node["groups"], x.dims[-dims - 1], weight.dims, f"{name} of {x} with a weight {weight}")
@@ -276,10 +277,23 @@ def _convolution_extent(dims: int, node: Expr, operands: tuple[Extent, ...]) -> 
     return Extent((*x.dims[: -dims - 1], weight.dims[0], *lengths), x.lead)
 
 
+def check_ranks(dims: int, name: str, x: Extent, weight: Extent) -> None:
+    """Raise ShapeConflict for operands that have too many dimensions, or too few, for a convolution over `dims`."""
+    if x.exact and len(x.dims) not in (dims + 1, dims + 2):
+        raise ShapeConflict(f"{name}: {x} is no shape of the input")
+    if weight.exact and len(weight.dims) != dims + 2:
+        raise ShapeConflict(f"{name}: {weight} is no shape of the weight")
+
+
+def per_dim(value: Any, k: int) -> Any:
+    """The value of an attribute that has one for all dimensions or one for each."""
+    return value[k % len(value)] if isinstance(value, tuple) else value
+
+
 def _convolved_size(node: Expr, k: int, length: Dim, kernel: Dim) -> Dim:
     """A size of the result: convolutions alike of sizes alike have the same one."""
     attributes = [node[name] for name in ("stride", "padding", "dilation")]
-    how = [a[k % len(a)] if isinstance(a, tuple) else a for a in attributes]
+    how = [per_dim(a, k) for a in attributes]
     stride, padding, dilation = how
     if isinstance(length, int) and isinstance(kernel, int) and all(isinstance(n, int) for n in how):
         room = length + 2 * padding - dilation * (kernel - 1) - 1

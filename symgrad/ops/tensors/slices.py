@@ -11,7 +11,7 @@ from typing import Any
 from symgrad.ir.expr import ZERO, Expr, make, split_coefficient
 from symgrad.ir.traversal import topological
 from symgrad.ops.tensors import sizes
-from symgrad.ops.tensors.extent import Dim, Extent, ShapeConflict, extent, positions, unknown
+from symgrad.ops.tensors.extent import Dim, Extent, ShapeConflict, extent, place_along, positions, size_along, unknown
 from symgrad.ops.tensors.row import DIM, Attribute, Ref, Tangents, TensorOp, same_of_tangent
 from symgrad.ops.tensors.shaping import squeeze
 
@@ -44,19 +44,17 @@ def between(x: Expr, dim: int, start: Expr, stop: Expr | None) -> Expr:
 
 def _between_size(node: Expr, operands: tuple[Extent, ...]) -> Extent:
     of = operands[0]
-    places = positions(node["dim"], of)
-    if places is None or not of.dims:
-        if of.exact:
-            raise ShapeConflict("a tensor without dimensions has no slices")
+    place = place_along(node["dim"], of, "no slices")
+    if place is None:
         return unknown(node)
-    size = of.dims[places[0]]
+    size = of.dims[place]
     bounds = [_bound(number, size) for number in node.args[1:]]
     if any(bound is None for bound in bounds):
-        return resized(of, places[0], ("slice", size, *node.args[1:]))
+        return resized(of, place, ("slice", size, *node.args[1:]))
     first, last = (bound for bound in bounds if bound is not None)
     if all(isinstance(n, int) for n in (first, last, size)) and not 0 <= first <= last <= size:  # type: ignore[operator]
         raise ShapeConflict(f"a dimension of size {size} has no slice {node.args[1]}:{node.args[2]}")
-    return resized(of, places[0], sizes.less(last, first))
+    return resized(of, place, sizes.less(last, first))
 
 
 def _bound(number: Expr, size: Dim) -> Dim | None:
@@ -97,12 +95,8 @@ def _sliced_size(node: Expr, size: Dim) -> Dim:
 
 def _sliced(node: Expr, operands: tuple[Extent, ...]) -> Extent:
     (of,) = operands
-    places = positions(node["dim"], of)
-    if places is None or not of.dims:
-        if of.exact:
-            raise ShapeConflict("a tensor without dimensions has no slices")
-        return unknown(node)
-    return resized(of, places[0], _sliced_size(node, of.dims[places[0]]))
+    place = place_along(node["dim"], of, "no slices")
+    return unknown(node) if place is None else resized(of, place, _sliced_size(node, of.dims[place]))
 
 
 def resized(of: Extent, place: int, size: Dim) -> Extent:
@@ -116,9 +110,7 @@ def chunks(x: Expr, count: int, dim: Any) -> list[Expr]:
     """Equal parts along a dimension."""
     if not isinstance(count, int) or count < 1:
         raise ValueError("chunk needs the number of parts, a whole number")
-    known = extent(x)
-    places = positions(dim, known)
-    size = known.dims[places[0]] if places is not None and known.dims else None
+    size = size_along(dim, extent(x))
     if isinstance(size, int) and size % count:
         raise ShapeConflict(f"a dimension of size {size} has no {count} equal parts")
     return [make("chunk", x, dim=dim, chunks=count, index=k) for k in range(count)] if count > 1 else [x]
@@ -126,9 +118,7 @@ def chunks(x: Expr, count: int, dim: Any) -> list[Expr]:
 
 def splits(x: Expr, parts: Any, dim: Any) -> list[Expr]:
     """Parts of given sizes along a dimension; of one size, where the dimension's is known."""
-    known = extent(x)
-    places = positions(dim, known)
-    size = known.dims[places[0]] if places is not None and known.dims else None
+    size = size_along(dim, extent(x))
     if isinstance(parts, int):
         if not isinstance(size, int):
             raise ValueError("split needs the sizes of all parts in a list where that of the dimension has a name")
@@ -145,13 +135,13 @@ def splits(x: Expr, parts: Any, dim: Any) -> list[Expr]:
 
 def _chunked(node: Expr, operands: tuple[Extent, ...]) -> Extent:
     (of,) = operands
-    places = positions(node["dim"], of)
-    if places is None or not of.dims:
+    place = place_along(node["dim"], of)
+    if place is None:
         return unknown(node)
-    size = of.dims[places[0]]
+    size = of.dims[place]
     if isinstance(size, int) and size % node["chunks"]:
         raise ShapeConflict(f"a dimension of size {size} has no {node['chunks']} equal parts")
-    return resized(of, places[0], sizes.divided(size, node["chunks"]))
+    return resized(of, place, sizes.divided(size, node["chunks"]))
 
 
 def _slice_jvp(node: Expr, t: Tangents) -> Expr | None:
