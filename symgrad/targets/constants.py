@@ -11,21 +11,14 @@ from symgrad.lower.code import Code, binary, constant
 from symgrad.parse.formula import formula
 from symgrad.targets.exactness import is_decimal
 
-__all__ = ["constant_name", "constant_value", "definitions", "number", "rational"]
+__all__ = ["constant_name", "constant_value", "definitions", "number"]
 
 _EXACT = 10**15  # integers below it are written with all their digits
 _LONGEST = 28  # characters of a name that spells the constant
 
 
-def rational(value: Fraction) -> str:
-    """A rational as the shortest literal that is exact to a float; as a quotient, if its decimals never end."""
-    if value.denominator == 1 and abs(value) < _EXACT:
-        return str(value)
-    return repr(float(value)) if is_decimal(value.denominator) else f"{value.numerator} / {value.denominator}"
-
-
 def number(value: Fraction) -> Code:
-    """A rational as code."""
+    """A rational as the shortest literal that is exact to a float; as a quotient, if its decimals never end."""
     if value.denominator == 1 and abs(value) < _EXACT:
         return constant(int(value))
     if is_decimal(value.denominator):

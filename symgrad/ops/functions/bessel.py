@@ -18,7 +18,7 @@ from symgrad.ir import expr as ex
 from symgrad.ir.expr import HALF, ONE, PI, ZERO, Expr, make, sqrt
 from symgrad.ir.truth import compare, where
 from symgrad.ops.functions import real
-from symgrad.ops.functions.row import Function
+from symgrad.ops.functions.row import Function, of_one
 
 
 def _over(value: Expr, x: Expr) -> Expr:
@@ -117,18 +117,7 @@ def _positive(function: Callable[[Any], Any], at_zero: Any) -> Callable[[Any], A
     return lambda x: at_zero if x == 0 else function(x) if x > 0 else mp.nan
 
 
-def _own(name: str, partial: Callable[[Expr], Expr], **facts: Any) -> Function:
-    """A row of one argument that torch.special has."""
-    return Function(
-        name,
-        ("x",),
-        torch=f"torch.special.{name}({{0}})",
-        python=f"rt.number(torch.special.{name}, {{0}})",
-        partials=lambda x: (partial(x),),
-        in_half=False,
-        of_floats=True,
-        **facts,
-    )
+_own = partial_of(of_one, "torch.special")
 
 
 def _first(order: int, partial: Callable[[Expr], Expr]) -> Function:
