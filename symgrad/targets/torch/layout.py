@@ -170,6 +170,11 @@ class Layout:
         return [variant for _, variant in self.operation.variants()]
 
     @cached_property
+    def formulas(self) -> list[Expr]:
+        """The formulas of all variants."""
+        return [f for variant in self.variants for f in variant.formulas.values()]
+
+    @cached_property
     def lets(self) -> dict[Expr, str]:
         """The names that the spec gives to intermediates, by their forms."""
         return {form: name for variant in self.variants for form, name in variant.lets.items()}
@@ -177,7 +182,7 @@ class Layout:
     @cached_property
     def places(self) -> dict[Expr, str]:
         """The tensors of integers that name places, which stay integers, with their local names."""
-        named = places(f for variant in self.variants for f in variant.formulas.values())
+        named = places(self.formulas)
         pairs = zip(self.spec.tensors, self.tensors, strict=True)
         return {self.symbol(t.name): local for t, local in pairs if self.symbol(t.name) in named}
 

@@ -61,7 +61,7 @@ def tensor_type(tensor: Tensor, layout: Layout) -> str:
 
 def seeds(layout: Layout) -> frozenset[str]:
     """The hyperparameters that determine what is drawn: a generator may be given for one."""
-    nodes = topological(*(f for v in layout.variants for f in v.formulas.values()))
+    nodes = topological(*layout.formulas)
     return frozenset(s.name for n in nodes if n.op == "random_bits" for s in n.args[1].symbols if s["kind"] == "int")
 
 

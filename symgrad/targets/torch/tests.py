@@ -67,7 +67,7 @@ class _Facts:
         self.constants = layout.constants
         self.settings = settings(layout)
         self.shapes, self.empty = samples.shapes(layout)
-        self.formulas = [f for v in layout.variants for f in v.formulas.values()]
+        self.formulas = layout.formulas
         self.figures = figures(layout)
         self.nodes = topological(*self.formulas)
         self.pointwise = not any(map(is_tensor_op, self.nodes))

@@ -115,18 +115,5 @@ class Jvp(Common):
         return self._widened(unpacked, names, (*refusals, *start, *sums, self._once(self._results(results))))
 
     def _tangent_terms(self, output: str, variant: Variant) -> list[tuple[str, Expr]]:
-        terms = []
-        for tensor in self.layout.differentiable:
-            override = variant.overrides.get(tensor)
-            if override is None:
-                value = variant.tangents.get((output, tensor))
-            else:
-                value = (override.transposed or {}).get(output)
-            if value is not None:
-                terms.append((tensor, _without_outer_expansion(value)))
-        return terms
-
-
-def _without_outer_expansion(value: Expr) -> Expr:
-    """The tangent before it is expanded to its output's shape, which the runtime does at the return."""
-    return value.args[0] if value.op == "expand" and value.args[0].tensors else value
+        terms = ((tensor, variant.tangent_of(output, tensor)) for tensor in self.layout.differentiable)
+        return [(tensor, value) for tensor, value in terms if value is not None]
