@@ -72,46 +72,42 @@ MAX = fields("max", (DIM, KEEPDIM), PICKS_ONE, extent=reduced, cost=2.0)
 MIN = fields("min", (DIM, KEEPDIM), PICKS_ONE, extent=reduced, cost=2.0)
 SORT = fields("sort", _SORTING, PICKS_SEVERAL, extent=along, cost=40.0, recompute=False)
 
+ALONG: dict[str, Any] = {"attributes": (DIM,), "extent": along, "shape_of": 0}
+
 ROWS = (
     TensorOp(
         "softmax",
-        attributes=(DIM,),
         torch="torch.softmax({0}, {attributes})",
         within=Interval(0, 1, False, False),
         vjp=lambda node, g: (_softmax(node, g),),
         jvp=pushforward(_softmax),
-        extent=along,
         floats=True,
-        shape_of=0,
         cost=5.0,
         saves="y",
+        **ALONG,
     ),
     TensorOp(
         "log_softmax",
         rounds_inside=True,
-        attributes=(DIM,),
         torch="torch.log_softmax({0}, {attributes})",
         within=Interval(-math.inf, 0, True, False),
         vjp=_log_softmax_vjp,
         jvp=pushforward(_log_softmax_jvp),
-        extent=along,
         floats=True,
-        shape_of=0,
         cost=5.0,
         saves="y",
+        **ALONG,
     ),
     TensorOp(
         "cumsum",
         whole=True,
         rounds_inside=True,
-        attributes=(DIM,),
         torch="{0}.cumsum({attributes})",
         vjp=lambda node, g: (make("cumsum_back", g, dim=node["dim"]),),
         jvp=same_of_tangent,
-        extent=along,
         linear=True,
-        shape_of=0,
         cost=2.0,
+        **ALONG,
     ),
     MAX[0],
     MIN[0],
@@ -124,12 +120,10 @@ INTERNAL = (
     *SORT[1:],
     TensorOp(  # the sum of an element and all that follow it
         "cumsum_back",
-        attributes=(DIM,),
         vjp=lambda node, g: (make("cumsum", g, dim=node["dim"]),),
         jvp=same_of_tangent,
-        extent=along,
         linear=True,
-        shape_of=0,
         cost=4.0,
+        **ALONG,
     ),
 )

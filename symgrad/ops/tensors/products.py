@@ -151,16 +151,16 @@ def _inner(a: Extent, b: Extent, vector_b: bool) -> Dim:
 
 _PRODUCT, _LEFT, _RIGHT = trilinear(matmul, _left, _right)
 
+_PRODUCTS: dict[str, Any] = {"linear": True, "cost": 100.0, "recompute": False, "saves": "o"}
+_OF_PRODUCT: dict[str, Any] = {"shape_of": 2, "shape_only": frozenset({2}), **_PRODUCTS}
+
 MATMUL = TensorOp(
     "matmul",
     whole=True,
     operands=("input", "other"),
     **_PRODUCT,
-    linear=True,
     extent=_matmul_extent,
-    cost=100.0,
-    recompute=False,
-    saves="o",
+    **_PRODUCTS,
 )
 
 # The helpers of these two know all ranks when they are called.
@@ -169,23 +169,13 @@ MATMUL_INTERNAL = (
         "matmul_left",
         operands=("grad", "other", "like"),
         **_LEFT,
-        linear=True,
-        shape_of=2,
-        shape_only=frozenset({2}),
-        cost=100.0,
-        recompute=False,
-        saves="o",
+        **_OF_PRODUCT,
     ),
     TensorOp(
         "matmul_right",
         operands=("input", "grad", "like"),
         **_RIGHT,
-        linear=True,
-        shape_of=2,
-        shape_only=frozenset({2}),
-        cost=100.0,
-        recompute=False,
-        saves="o",
+        **_OF_PRODUCT,
     ),
 )
 

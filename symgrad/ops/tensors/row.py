@@ -139,6 +139,11 @@ class TensorOp:
     opened: Callable[[Expr], Expr] | None = None
 
 
+# What many rows have in common: of views of all elements; of what gets the shape of its second operand, which alone is
+# read of that.
+VIEW: dict[str, Any] = {"linear": True, "cost": 0.0, "whole": True, "same": True, "view": True}
+LIKE: dict[str, Any] = {"operands": ("input", "like"), "linear": True, "shape_of": 1, "shape_only": frozenset({1})}
+
 TENSOR_OPS: dict[str, TensorOp] = {}
 """All rows by name; filled by the package."""
 

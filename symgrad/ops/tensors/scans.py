@@ -10,7 +10,7 @@ import math
 from typing import Any
 
 from symgrad.ir.expr import Expr, make
-from symgrad.ops.tensors.extent import along
+from symgrad.ops.tensors.along import ALONG
 from symgrad.ops.tensors.row import DIM, Attribute, Tangents, TensorOp, pushforward
 
 _STEP = Attribute("step", "int", required=True)
@@ -97,27 +97,23 @@ ROWS = (
         "cumprod",
         whole=True,
         rounds_inside=True,
-        attributes=(DIM,),
         torch="{0}.cumprod({attributes})",
         vjp=_cumprod_vjp,
         jvp=pushforward(_cumprod_jvp),
-        extent=along,
-        shape_of=0,
         saves="xy",
         cost=2.0,
+        **ALONG,
     ),
     TensorOp(
         "logcumsumexp",
         rounds_inside=True,
-        attributes=(DIM,),
         torch="{0}.logcumsumexp({attributes})",
         vjp=_logcumsumexp_vjp,
         jvp=pushforward(_logcumsumexp_jvp),
-        extent=along,
         floats=True,
-        shape_of=0,
         cost=50.0,
         saves="xy",
+        **ALONG,
     ),
 )
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from symgrad.ir.expr import Expr, make
 from symgrad.ops.tensors.extent import SCALAR, Dim, Extent, ShapeConflict, extent, positions, same, unknown
-from symgrad.ops.tensors.row import KEEPDIM, Attribute, Ref, TensorOp, pushforward, same_of_tangent
+from symgrad.ops.tensors.row import KEEPDIM, LIKE, VIEW, Attribute, Ref, TensorOp, pushforward, same_of_tangent
 
 _DIMS = Attribute("dim", "dims", required=True)
 KEPT = (_DIMS, KEEPDIM)
@@ -170,29 +170,21 @@ def _transposed_by(name: str) -> dict[str, Any]:
 PLACES = (
     TensorOp(
         "unsqueeze",
-        view=True,
-        whole=True,
-        same=True,
         attributes=(_DIMS,),
         vjp=lambda node, g: (squeeze(g, *node["dim"]),),
         jvp=pushforward(lambda node, own: unsqueeze(own, *node["dim"])),
         extent=_unsqueezed,
-        linear=True,
-        cost=0.0,
         definition=_unsqueeze,
+        **VIEW,
     ),
     TensorOp(
         "squeeze",
-        view=True,
-        whole=True,
-        same=True,
         attributes=(_DIMS,),
         vjp=lambda node, g: (unsqueeze(g, *node["dim"]),),
         jvp=pushforward(lambda node, own: squeeze(own, *node["dim"])),
         extent=_squeezed,
-        linear=True,
-        cost=0.0,
         definition=_squeeze,
+        **VIEW,
     ),
     TensorOp(  # the dimension that is left comes last
         "diagonal",
@@ -282,36 +274,23 @@ INTERNAL = (
         "sum_to",
         view=True,
         exact=True,
-        operands=("input", "like"),
         vjp=lambda node, g: (expand(g, node.args[0]), None),
         jvp=pushforward(lambda node, own: sum_to(own, node.args[1])),
-        linear=True,
-        shape_of=1,
-        shape_only=frozenset({1}),
+        **LIKE,
     ),
     TensorOp(
         "expand",
-        view=True,
-        whole=True,
-        same=True,
-        operands=("input", "like"),
         vjp=lambda node, g: (sum_to(g, node.args[0]), None),
         jvp=pushforward(lambda node, own: expand(own, node.args[1])),
-        linear=True,
-        shape_of=1,
-        shape_only=frozenset({1}),
-        cost=0.0,
+        **LIKE | VIEW,
     ),
     TensorOp(  # its own transposed: what was summed is broadcast
         "conform",
         view=True,
         exact=True,
-        operands=("input", "like"),
         vjp=lambda node, g: (conform(g, node.args[0]), None),
         jvp=pushforward(lambda node, own: conform(own, node.args[1])),
-        linear=True,
-        shape_of=1,
-        shape_only=frozenset({1}),
+        **LIKE,
     ),
     TensorOp(  # `unsqueeze` if the reduced dimensions are gone: not for a scalar, nor with `keepdim`
         "restore",

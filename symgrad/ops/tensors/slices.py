@@ -12,7 +12,7 @@ from symgrad.ir.expr import ZERO, Expr, make, split_coefficient
 from symgrad.ir.traversal import topological
 from symgrad.ops.tensors import sizes
 from symgrad.ops.tensors.extent import Dim, Extent, ShapeConflict, extent, place_along, positions, size_along, unknown
-from symgrad.ops.tensors.row import DIM, Attribute, Ref, Tangents, TensorOp, same_of_tangent
+from symgrad.ops.tensors.row import DIM, LIKE, VIEW, Attribute, Ref, Tangents, TensorOp, same_of_tangent
 from symgrad.ops.tensors.shaping import squeeze
 
 
@@ -206,7 +206,8 @@ _SLICE = (
 _CHUNK = (DIM, Attribute("chunks", "int", required=True), Attribute("index", "int", required=True))
 
 MOVES: dict[str, Any] = {"jvp": same_of_tangent, "linear": True, "whole": True, "exact": True}
-_PUTS: dict[str, Any] = {"shape_of": 1, "shape_only": frozenset({1}), **MOVES}
+_VIEW: dict[str, Any] = {**MOVES, **VIEW}
+_PUTS: dict[str, Any] = {**LIKE, **MOVES}
 
 INTERNAL = (
     TensorOp(
@@ -214,14 +215,10 @@ INTERNAL = (
         attributes=_SLICE,
         vjp=lambda node, g: (make("slice_back", g, node.args[0], **dict(node.attrs)),),
         extent=_sliced,
-        cost=0.0,
-        same=True,
-        view=True,
-        **MOVES | {"jvp": _slice_jvp},
+        **_VIEW | {"jvp": _slice_jvp},
     ),
     TensorOp(
         "slice_back",
-        operands=("input", "like"),
         attributes=_SLICE,
         torch="rt.slice_back({0}, {shape1}, {dim}, {start}, {stop}, {step})",
         vjp=lambda node, g: (make("slice", g, **dict(node.attrs)), None),
@@ -245,19 +242,15 @@ INTERNAL = (
         torch="rt.between({0}, {1}, {2}, {dim})",
         vjp=lambda node, g: (make("between_back", g, node.args[0], *node.args[1:], dim=node["dim"]), None, None),
         extent=_between_size,
-        cost=0.0,
-        same=True,
-        view=True,
-        **MOVES,
+        **_VIEW,
     ),
     TensorOp(
         "between_back",
-        operands=("input", "like", "start", "stop"),
         attributes=(DIM,),
         numbers=frozenset({2, 3}),
         torch="rt.between_back({0}, {shape1}, {2}, {3}, {dim})",
         vjp=lambda node, g: (make("between", g, *node.args[2:], dim=node["dim"]), None, None, None),
-        **_PUTS,
+        **_PUTS | {"operands": ("input", "like", "start", "stop")},
     ),
     TensorOp(
         "chunk",
@@ -265,14 +258,10 @@ INTERNAL = (
         torch="rt.chunk({0}, {chunks}, {dim})[{index}]",
         vjp=lambda node, g: (make("chunk_back", g, node.args[0], **dict(node.attrs)),),
         extent=_chunked,
-        cost=0.0,
-        same=True,
-        view=True,
-        **MOVES | {"jvp": _chunk_jvp},
+        **_VIEW | {"jvp": _chunk_jvp},
     ),
     TensorOp(
         "chunk_back",
-        operands=("input", "like"),
         attributes=_CHUNK,
         torch="rt.chunk_back({0}, {shape1}, {chunks}, {dim}, {index})",
         vjp=lambda node, g: (make("chunk", g, **dict(node.attrs)), None),
