@@ -120,6 +120,7 @@ INTERNAL = (
     *SORT[1:],
     TensorOp(  # the sum of an element and all that follow it
         "cumsum_back",
+        torch="rt.cumsum_backward({0}, {dim})",
         vjp=lambda node, g: (make("cumsum", g, dim=node["dim"]),),
         jvp=same_of_tangent,
         linear=True,

@@ -168,12 +168,14 @@ MATMUL_INTERNAL = (
     TensorOp(
         "matmul_left",
         operands=("grad", "other", "like"),
+        torch="rt.matmul_left({0}, {1}, {shape2})",
         **_LEFT,
         **_OF_PRODUCT,
     ),
     TensorOp(
         "matmul_right",
         operands=("input", "grad", "like"),
+        torch="rt.matmul_right({0}, {1}, {shape2})",
         **_RIGHT,
         **_OF_PRODUCT,
     ),

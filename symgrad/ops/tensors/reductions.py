@@ -255,11 +255,19 @@ INTERNAL = (
     TensorOp(  # for each element the product of all others along the dimension
         "others",
         attributes=(Attribute("dim", "dim"),),
+        torch="rt.others({0}, {dim})",
         vjp=lambda node, h: (_others_slope(node, h),),
         jvp=pushforward(_others_slope),
         shape_of=0,
         cost=5.0,
         saves="x",
     ),
-    TensorOp("others_slope", operands=("input", "grad"), attributes=(Attribute("dim", "dim"),), shape_of=0, cost=20.0),
+    TensorOp(
+        "others_slope",
+        operands=("input", "grad"),
+        attributes=(Attribute("dim", "dim"),),
+        torch="rt.others_slope({0}, {1}, {dim})",
+        shape_of=0,
+        cost=20.0,
+    ),
 )

@@ -50,26 +50,30 @@ def restore(value: Expr, node: Expr) -> Expr:
 
     Where everything was reduced there is nothing to do: a scalar broadcasts.
     """
-    dim, keep, of = node["dim"], node["keepdim"], node.args[0]
+    dim, keep = node["dim"], node["keepdim"]
     if dim is None or keep is True:
         return value
-    known = extent(of)
-    places = None if isinstance(keep, Ref) or not known.dims else positions(dim, known)
+    places = _dropped(node)
     if places is not None:
         return unsqueeze(value, *sorted(places))
-    return make("restore", value, of, dim=dim, keepdim=keep)
+    return make("restore", value, node.args[0], dim=dim, keepdim=keep)
 
 
 def drop(value: Expr, node: Expr) -> Expr:
     """The inverse of `restore`: dimensions of size 1 go where `node` drops those that it reduces."""
-    dim, keep, of = node["dim"], node["keepdim"], node.args[0]
+    dim, keep = node["dim"], node["keepdim"]
     if dim is None or keep is True:
         return value
-    known = extent(of)
-    places = None if isinstance(keep, Ref) or not known.dims else positions(dim, known)
+    places = _dropped(node)
     if places is not None:
         return squeeze(value, *sorted(places))
     return make("drop", value, dim=dim, keepdim=keep)
+
+
+def _dropped(node: Expr) -> tuple[int, ...] | None:
+    """The dimensions that a reduction along some of them drops; None where that is not known."""
+    known = extent(node.args[0])
+    return None if isinstance(node["keepdim"], Ref) or not known.dims else positions(node["dim"], known)
 
 
 def count(node: Expr) -> Expr:
@@ -288,6 +292,7 @@ INTERNAL = (
         "conform",
         view=True,
         exact=True,
+        torch="rt.conform({0}, {shape1})",
         vjp=lambda node, g: (conform(g, node.args[0]), None),
         jvp=pushforward(lambda node, own: conform(own, node.args[1])),
         **LIKE,
@@ -298,6 +303,7 @@ INTERNAL = (
         same=True,
         operands=("input", "of"),
         attributes=KEPT,
+        torch="rt.restore({0}, {dim}, {shape1})",
         vjp=lambda node, g: (make("drop", g, **dict(node.attrs)), None),
         jvp=same_of_tangent,
         linear=True,
