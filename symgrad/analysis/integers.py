@@ -63,7 +63,7 @@ def _is_integer(node: Expr) -> bool:
     if node.op == "sym":
         return node["kind"] in _INTEGER_KINDS
     if node.number is not None:
-        return node.number.denominator == 1
+        return node.integer is not None
     if node.op == "pow":
         exponent = node.args[1].number
         return _is_integer(node.args[0]) and exponent is not None and exponent > 0 and _is_integer(node.args[1])

@@ -54,5 +54,5 @@ def same_sign(node: Expr, domains: Domains) -> Expr:
 
 
 def _is_odd(exponent: Expr) -> bool:
-    n = exponent.number
-    return n is not None and n.denominator == 1 and n > 0 and n.numerator % 2 == 1
+    n = exponent.integer
+    return n is not None and n > 0 and n % 2 == 1

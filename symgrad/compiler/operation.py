@@ -90,6 +90,12 @@ class Variant:
         override = self.overrides.get(tensor)
         return self.accumulated.total(tensor) if override is None else override.gradient
 
+    def tangent_of(self, output: str, tensor: str) -> Expr | None:
+        """What a tensor's tangent gives to an output's, to whose shape the sum of all is expanded; None for nothing."""
+        override = self.overrides.get(tensor)
+        form = self.tangents.get((output, tensor)) if override is None else (override.transposed or {}).get(output)
+        return form.args[0] if form is not None and form.op == "expand" and form.args[0].tensors else form
+
     def is_without(self, tensor: str, other: Variant) -> bool:
         """Whether the derivatives are those of `other` but for those of `tensor`, from the same saved values."""
         return (

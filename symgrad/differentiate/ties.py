@@ -6,10 +6,8 @@ was when it was reduced, or no element is the largest: so it is held apart as an
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from symgrad.ir.expr import Expr, make
-from symgrad.ir.traversal import operations, rebuild, topological
+from symgrad.ir.traversal import operations, transform
 from symgrad.ir.truth import compare
 from symgrad.ops.tensors import TENSOR_OPS
 
@@ -21,14 +19,14 @@ _PLACED = ("unsqueeze", "restore", "expand")
 
 def held(root: Expr) -> Expr:
     """The formula with what is compared with an extremum of itself as an operand."""
-    return root if _EXTREMA.isdisjoint(operations(root)) else _mapped(root, _held)
+    return root if _EXTREMA.isdisjoint(operations(root)) else transform(root, _held)
 
 
 def compared(root: Expr) -> Expr:
     """The formula with what `held` held in comparisons as a part of it again; what is divided first stays held."""
     if "held" not in operations(root):
         return root
-    return _mapped(root, lambda node: compare("eq", *map(_inside, node.args)) if node.op == "eq" else node)
+    return transform(root, lambda node: compare("eq", *map(_inside, node.args)) if node.op == "eq" else node)
 
 
 def _inside(value: Expr) -> Expr:
@@ -39,7 +37,7 @@ def released(root: Expr) -> Expr:
     """The formula with all that is held as a part of the formula around it again."""
     if "held" not in operations(root):
         return root
-    return _mapped(root, _inside)
+    return transform(root, _inside)
 
 
 def _held(node: Expr) -> Expr:
@@ -56,10 +54,3 @@ def _held(node: Expr) -> Expr:
 
 def _is_region(value: Expr) -> bool:
     return bool(value.args) and value.op not in TENSOR_OPS
-
-
-def _mapped(root: Expr, change: Callable[[Expr], Expr]) -> Expr:
-    mapped: dict[Expr, Expr] = {}
-    for node in topological(root):
-        mapped[node] = change(rebuild(node, [mapped[a] for a in node.args]))
-    return mapped[root]

@@ -115,6 +115,12 @@ class Expr:
         return cast(Fraction, self["value"]) if self.op == "num" else None
 
     @property
+    def integer(self) -> int | None:
+        """The value of a number node that is whole, else None."""
+        number = self.number
+        return number.numerator if number is not None and number.denominator == 1 else None
+
+    @property
     def terms(self) -> tuple[Expr, ...]:
         """The terms of a sum; of anything else, the node itself alone."""
         return self.args if self.op == "add" else (self,)
@@ -217,7 +223,7 @@ def num(value: int | Fraction) -> Expr:
 
 
 def const(name: str) -> Expr:
-    """A named constant: `pi`, `E`, `oo` or `nan`."""
+    """A named constant, such as `pi`, `E`, `oo` or `nan`."""
     return make("const", name=name)
 
 

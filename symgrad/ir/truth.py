@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import operator
+from collections.abc import Iterable
 from typing import Any
 
 from symgrad.ir.expr import FALSE, ONE, TRUE, ZERO, Expr, Scalar, as_expr, make, split_coefficient
@@ -18,7 +19,7 @@ def compare(op: str, left: Scalar, right: Scalar) -> Expr:
     """
     left, right = as_expr(left), as_expr(right)
     if left.op == right.op and left.op in ("num", "text"):
-        return _decide(op, left["value"], right["value"])
+        return TRUE if getattr(operator, op)(left["value"], right["value"]) else FALSE
     if left is right and (op in ("lt", "gt") or not _may_be_nan(left)):
         return TRUE if op in ("le", "ge", "eq") else FALSE
     if (left.op == "num" and right.op != "num") or (left.is_static and not right.is_static):
@@ -31,20 +32,6 @@ def compare(op: str, left: Scalar, right: Scalar) -> Expr:
 def _may_be_nan(value: Expr) -> bool:
     """Whether a value may be unequal to itself: `where(x == x, x, 0)` asks just that."""
     return any(s["kind"] not in ("int_tensor", "bool_tensor") for s in value.tensors)
-
-
-_DECIDE: dict[str, Callable[[Any, Any], bool]] = {
-    "lt": lambda a, b: bool(a < b),
-    "le": lambda a, b: bool(a <= b),
-    "gt": lambda a, b: bool(a > b),
-    "ge": lambda a, b: bool(a >= b),
-    "eq": lambda a, b: bool(a == b),
-    "ne": lambda a, b: bool(a != b),
-}
-
-
-def _decide(op: str, left: Any, right: Any) -> Expr:
-    return TRUE if _DECIDE[op](left, right) else FALSE
 
 
 def logical(op: str, *args: Expr) -> Expr:

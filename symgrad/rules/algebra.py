@@ -19,7 +19,7 @@ _LIMIT = ex.num(10**18)
 Powers = dict[Expr, Fraction]
 
 
-def _powers(term: Expr) -> tuple[Fraction, Powers]:
+def powers_of(term: Expr) -> tuple[Fraction, Powers]:
     """A term as its rational coefficient and the rational exponents of its bases."""
     coefficient, rest = ex.split_coefficient(term)
     powers: Powers = {}
@@ -40,7 +40,7 @@ def _monomial(powers: Powers) -> Expr:
 # ------------------------------------------------------------------------------------------------ sums
 def common_factor(node: Expr) -> Expr | None:
     """a*x**2 + b*x**3 as x**2 * (a + b*x), and 2 - 2*c as 2 * (1 - c)."""
-    split = [_powers(term) for term in node.args]
+    split = [powers_of(term) for term in node.args]
     shared = dict(split[0][1])
     for _, powers in split[1:]:
         shared = {
@@ -109,8 +109,8 @@ def shortened(node: Expr) -> Expr:
     flat = expanded(node.args) if node.op == "add" else None
     if flat is None or flat is node:
         return node
-    power = max((abs(n) for t in flat.terms for b, n in _powers(t)[1].items() if not b.is_static), default=0)
-    before = max((abs(n) for t in node.terms for b, n in _powers(t)[1].items() if not b.is_static), default=0)
+    power = max((abs(n) for t in flat.terms for b, n in powers_of(t)[1].items() if not b.is_static), default=0)
+    before = max((abs(n) for t in node.terms for b, n in powers_of(t)[1].items() if not b.is_static), default=0)
     if len(flat.terms) > len(node.terms) and power >= before:
         return node
     return (common_factor(flat) if flat.op == "add" else None) or flat
@@ -122,7 +122,7 @@ def pair_factor(node: Expr) -> Expr | None:
         return None
     count: dict[Expr, list[Expr]] = {}
     for term in node.args:
-        for base, n in _powers(term)[1].items():
+        for base, n in powers_of(term)[1].items():
             if base.symbols:
                 count.setdefault(ex.power(base, ex.num(min(n, Fraction(1)) if n > 0 else n)), []).append(term)
     best = max(count, key=lambda base: (len(count[base]), base.size), default=None)
@@ -134,7 +134,7 @@ def pair_factor(node: Expr) -> Expr | None:
 
 def together(node: Expr) -> Expr | None:
     """A sum of fractions as one fraction, whose numerator is expanded so that terms cancel."""
-    split = [_powers(term) for term in node.args]
+    split = [powers_of(term) for term in node.args]
     least: Powers = {}
     for _, powers in split:
         for base, n in powers.items():
@@ -197,8 +197,8 @@ def paired_squares(node: Expr) -> Expr | None:
     others: list[Expr] = []
     for factor in node.args:
         _, exponent = ex.split_power(factor)
-        n = exponent.number
-        even = n is not None and n.denominator == 1 and n % 2 == 0
+        n = exponent.integer
+        even = n is not None and n % 2 == 0
         (squares if even else others).append(factor)
     if len(squares) < 2 or all(f.is_static for f in squares):
         return None
@@ -236,7 +236,7 @@ def reversed_fraction(node: Expr) -> Expr | None:
         inner, exponent = ex.split_power(factor)
         n = exponent.number
         if inner.op == "add" and n is not None and base in _bases(inner):
-            top = max(_powers(t)[1].get(base, Fraction(0)) for t in inner.args)
+            top = max(powers_of(t)[1].get(base, Fraction(0)) for t in inner.args)
             low = ex.power(base, ex.num(-top))
             factors.append(ex.power(ex.add(*(ex.mul(t, low) for t in inner.args)), exponent))
             degree += top * n
@@ -249,7 +249,7 @@ def reversed_fraction(node: Expr) -> Expr | None:
 
 
 def _bases(node: Expr) -> dict[Expr, None]:
-    return {b: None for term in node.args for b in _powers(term)[1] if not b.is_static}
+    return {b: None for term in node.args for b in powers_of(term)[1] if not b.is_static}
 
 
 def _variable(node: Expr) -> Expr | None:
@@ -260,7 +260,7 @@ def _variable(node: Expr) -> Expr | None:
         n = exponent.number
         if inner.op == "add" and n is not None and (n < 0 or node.op == "mul"):
             for term in inner.args:
-                for base, power in _powers(term)[1].items():
+                for base, power in powers_of(term)[1].items():
                     if power > 1 and not base.is_static and (best is None or power > best[0]):
                         best = power, base
     return best[1] if best else None
@@ -308,8 +308,8 @@ def softmax(node: Expr) -> Expr | None:
     """exp(a) / (exp(a) + b + ...) as 1 / (1 + exp(-a) * (b + ...)), term by term."""
     for factor in node.args:
         base, exponent = ex.split_power(factor)
-        n = exponent.number
-        if base.op != "add" or n is None or n > -1 or n.denominator != 1:
+        n = exponent.integer
+        if base.op != "add" or n is None or n > -1:
             continue
         for numerator in node.args:
             if numerator.op == "exp" and any(numerator in t.factors for t in base.args):
@@ -362,7 +362,7 @@ def _exp(argument: Expr) -> Expr:
 def root_of_product(node: Expr) -> Expr | None:
     """(a*b)**n as a**n * b**n: the product may overflow."""
     base, exponent = node.args
-    if base.op != "mul" or (exponent.number is not None and exponent.number.denominator == 1):
+    if base.op != "mul" or exponent.integer is not None:
         return None
     return ex.mul(*(ex.power(f, exponent) for f in base.args))
 

@@ -14,6 +14,7 @@ from symgrad.ir.expr import COMPARISONS, LOGICAL, ONE, ZERO, Expr
 from symgrad.ir.traversal import rebuild, substitute, topological
 from symgrad.ir.truth import NEGATED, where
 from symgrad.ops.functions import FUNCTIONS
+from symgrad.rules.algebra import powers_of
 from symgrad.rules.rule import Transformation
 
 # Where functions have simple values: a branch with that value is the function of this argument.
@@ -99,30 +100,20 @@ def choice_of_factors(node: Expr) -> Expr | None:
     condition, then, otherwise = node.args
     if condition.is_static or ZERO in (then, otherwise) or node.is_boolean:
         return None
-    (c, left), (d, right) = map(ex.split_coefficient, (then, otherwise))
+    (c, left), (d, right) = map(powers_of, (then, otherwise))
     shared = []
-    theirs = dict(_powers(right))
-    for base, n in _powers(left):
-        m = theirs.get(base)
+    for base, n in left.items():
+        m = right.get(base)
         if m is not None and (n > 0) == (m > 0):
             shared.append(ex.power(base, ex.num(min(n, m, key=abs))))
     size = abs(c) if abs(c) == abs(d) else Fraction(1)
-    if left is ONE or right is ONE:
+    if not left or not right:
         size = Fraction(1)
     factor = ex.mul(ex.num(size), *shared)
     if factor is ONE:
         return None
     inverse = ex.power(factor, -1)
     return ex.mul(factor, where(condition, ex.mul(then, inverse), ex.mul(otherwise, inverse)))
-
-
-def _powers(term: Expr) -> list[tuple[Expr, Fraction]]:
-    found = []
-    for factor in term.factors:
-        base, exponent = ex.split_power(factor)
-        n = exponent.number
-        found.append((factor, Fraction(1)) if n is None else (base, n))
-    return [(base, n) for base, n in found if base is not ONE]
 
 
 def choice_of_unit_factor(node: Expr) -> Expr | None:
@@ -177,7 +168,7 @@ def choice_by_sign(node: Expr) -> Expr | None:
 
     Where x is no number, all comparisons fail; the result is then that of the last case, which reads x.
     """
-    subjects = {n.args: None for n in topological(node) if n.op in _CASES and not n.is_static}
+    subjects = {n.args: None for n in topological(node) if n.op in COMPARISONS and not n.is_static}
     for subject in subjects:
         tests = [n for n in topological(node) if n.op in COMPARISONS and n.args == subject]
         choices = [n for n in topological(node) if n.op == "where" and any(t is n.args[0] for t in tests)]
@@ -185,7 +176,7 @@ def choice_by_sign(node: Expr) -> Expr | None:
             continue
         cases = []
         for order in (1, 0, -1):
-            facts = {t: ex.TRUE if _CASES[t.op](order) else ex.FALSE for t in tests}
+            facts = {t: truth.compare(t.op, order, 0) for t in tests}
             cases.append(substitute(node, facts))
         above, equal, below = cases
         if above is below:
@@ -257,22 +248,14 @@ def _is_finite(node: Expr) -> bool:
     """Whether a value is finite for all finite tensors, as far as can be seen."""
     for part in topological(node):
         if part.op == "pow" and not part.is_static:
-            n = part.args[1].number
-            if n is None or n < 0 or n.denominator != 1:
+            n = part.args[1].integer
+            if n is None or n < 0:
                 return False
         elif part.op in FUNCTIONS and not part.is_static and FUNCTIONS[part.op].safe is not None:
             return False
     return True
 
 
-_CASES = {
-    "lt": lambda order: order < 0,
-    "le": lambda order: order <= 0,
-    "gt": lambda order: order > 0,
-    "ge": lambda order: order >= 0,
-    "eq": lambda order: order == 0,
-    "ne": lambda order: order != 0,
-}
 _WEAK = {"gt": "ge", "lt": "le"}
 
 CHOICES = (

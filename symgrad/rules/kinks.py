@@ -3,33 +3,21 @@
 from __future__ import annotations
 
 from symgrad.ir import expr as ex
-from symgrad.ir.expr import make
-from symgrad.ir.pattern import wild
 from symgrad.ir.truth import compare, where
 from symgrad.rules.rule import Rule
-
-a, b, n = wild("a"), wild("b"), wild("n")
-
-
-def _abs(x: ex.Expr) -> ex.Expr:
-    return make("abs", x)
-
-
-def _sign(x: ex.Expr) -> ex.Expr:
-    return make("sign", x)
-
+from symgrad.rules.words import a, f, size
 
 KINKS = (
-    Rule("abs-from-sign", a * _sign(a), _abs(a), "one operation for two"),
-    Rule("value-from-sign", _abs(a) * _sign(a), a, "one operation for two"),
-    Rule("abs-square", _abs(a) ** 2, a**2, "abs is lost in the square"),
-    Rule("abs-abs", _abs(_abs(a)), _abs(a), "idempotent"),
-    Rule("abs-negative", _abs(-1 * a), _abs(a), "even", condition=lambda m: ex.split_coefficient(m[a])[0] > 0),
-    Rule("sign-of-ratio", a / _abs(a), _sign(a), "0 / 0 at 0"),
+    Rule("abs-from-sign", a * f("sign", a), size(a), "one operation for two"),
+    Rule("value-from-sign", size(a) * f("sign", a), a, "one operation for two"),
+    Rule("abs-square", size(a) ** 2, a**2, "abs is lost in the square"),
+    Rule("abs-abs", size(size(a)), size(a), "idempotent"),
+    Rule("abs-negative", size(-1 * a), size(a), "even", condition=lambda m: ex.split_coefficient(m[a])[0] > 0),
+    Rule("sign-of-ratio", a / size(a), f("sign", a), "0 / 0 at 0"),
     Rule(
         "relu-square-gate",
-        make("relu", a) * where(compare("gt", a, 0), ex.ONE, ex.ZERO),
-        make("relu", a),
+        f("relu", a) * where(compare("gt", a, 0), ex.ONE, ex.ZERO),
+        f("relu", a),
         "gated twice",
     ),
 )

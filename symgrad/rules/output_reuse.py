@@ -10,11 +10,10 @@ from dataclasses import dataclass
 
 from symgrad.ir import expr as ex
 from symgrad.ir import truth
-from symgrad.ir.expr import Expr, make
-from symgrad.ir.pattern import match, wild
+from symgrad.ir.expr import Expr
+from symgrad.ir.pattern import match
 from symgrad.ir.traversal import substitute
-
-a, b = wild("a"), wild("b")
+from symgrad.rules.words import a, b, f
 
 
 @dataclass(frozen=True)
@@ -33,19 +32,15 @@ class Reuse:
         return None
 
 
-def _f(name: str, *args: Expr) -> Expr:
-    return make(name, *args)
-
-
 OUTPUT_REUSE = (
-    Reuse(_f("sigmoid", a), _f("sigmoid", -a), 1 - _f("sigmoid", a), autograd=True),
-    Reuse(_f("tanh", a), _f("cosh", a) ** -2, 1 - _f("tanh", a) ** 2, autograd=True),
-    Reuse(_f("softplus", a), _f("sigmoid", a), -_f("expm1", -_f("softplus", a))),
-    Reuse(_f("logsigmoid", a), _f("sigmoid", -a), -_f("expm1", _f("logsigmoid", a))),
-    Reuse(_f("expm1", a), _f("exp", a), 1 + _f("expm1", a), autograd=True),
-    Reuse(_f("relu", a), truth.compare("gt", a, 0), truth.compare("gt", _f("relu", a), 0), autograd=True),
+    Reuse(f("sigmoid", a), f("sigmoid", -a), 1 - f("sigmoid", a), autograd=True),
+    Reuse(f("tanh", a), f("cosh", a) ** -2, 1 - f("tanh", a) ** 2, autograd=True),
+    Reuse(f("softplus", a), f("sigmoid", a), -f("expm1", -f("softplus", a))),
+    Reuse(f("logsigmoid", a), f("sigmoid", -a), -f("expm1", f("logsigmoid", a))),
+    Reuse(f("expm1", a), f("exp", a), 1 + f("expm1", a), autograd=True),
+    Reuse(f("relu", a), truth.compare("gt", a, 0), truth.compare("gt", f("relu", a), 0), autograd=True),
     Reuse(1 / a, a**-2, (1 / a) ** 2, autograd=True),
-    Reuse(_f("logaddexp", a, b), _f("sigmoid", a - b), _f("exp", a - _f("logaddexp", a, b))),
-    Reuse(_f("asinh", a), _f("hypot", a, ex.ONE), _f("cosh", _f("asinh", a))),
-    Reuse(_f("log", a), 1 / a, _f("exp", -_f("log", a))),
+    Reuse(f("logaddexp", a, b), f("sigmoid", a - b), f("exp", a - f("logaddexp", a, b))),
+    Reuse(f("asinh", a), f("hypot", a, ex.ONE), f("cosh", f("asinh", a))),
+    Reuse(f("log", a), 1 / a, f("exp", -f("log", a))),
 )

@@ -24,8 +24,8 @@ def _opened(node: Expr) -> Iterator[tuple[Expr, int, int]]:
     """The product with a divisor of several parts taken apart, how many other factors it had, and how many parts."""
     for divisor in node.args:
         base, exponent = ex.split_power(divisor)
-        n = exponent.number
-        if base.op == "mul" and n is not None and n < 0 and n.denominator == 1:
+        n = exponent.integer
+        if base.op == "mul" and n is not None and n < 0:
             others = [f for f in node.args if f is not divisor]
             yield ex.mul(*others, *(ex.power(part, exponent) for part in base.args)), len(others), len(base.args)
 

@@ -28,7 +28,7 @@ from symgrad.rules.words import (
 __all__ = ["RECOGNISE_RULES"]
 
 
-def _negative_integer(bindings: Mapping[Expr, Expr]) -> bool:
+def _negative(bindings: Mapping[Expr, Expr]) -> bool:
     number = bindings[n].number
     return number is not None and number < 0
 
@@ -68,13 +68,13 @@ RECOGNISE_RULES = (
         f("logaddexp", a, b),
         "the kinks cancel",
     ),
-    Rule("sigmoid", (1 + exp(a)) ** n, sigmoid(-a) ** (-n), "exp overflows", _negative_integer, domain=(-3, -1)),
+    Rule("sigmoid", (1 + exp(a)) ** n, sigmoid(-a) ** (-n), "exp overflows", _negative, domain=(-3, -1)),
     Rule(
         "sigmoid-divisor",
         (c * (1 + exp(a))) ** n,
         c**n * sigmoid(-a) ** (-n),
         "exp overflows",
-        _negative_integer,
+        _negative,
         POSITIVE,
     ),
     Rule(
@@ -82,7 +82,7 @@ RECOGNISE_RULES = (
         (c * (1 + exp(a)) ** t) ** n,
         c**n * sigmoid(-a) ** (-n * t),
         "exp overflows",
-        _negative_integer,
+        _negative,
         POSITIVE,
     ),
     Rule("sigmoid-swap", exp(a) * sigmoid(-a), sigmoid(a), "exp overflows"),

@@ -76,8 +76,8 @@ def negative(exponent: Expr, *scalars: Expr) -> Callable[[Mapping[Expr, Expr]], 
     """The exponent is a negative integer, and each of the scalars may be positive."""
 
     def holds(bindings: Mapping[Expr, Expr]) -> bool:
-        number = bindings[exponent].number
-        if number is None or number >= 0 or number.denominator != 1:
+        number = bindings[exponent].integer
+        if number is None or number >= 0:
             return False
         values = [bindings[s] for s in scalars]
         return all(v.number is None or v.number > 0 for v in values)
@@ -88,8 +88,4 @@ def negative(exponent: Expr, *scalars: Expr) -> Callable[[Mapping[Expr, Expr]], 
 def fractional(name: Expr) -> Callable[[Mapping[Expr, Expr]], bool]:
     """The wildcard is anything but an integer."""
 
-    def holds(bindings: Mapping[Expr, Expr]) -> bool:
-        number = bindings[name].number
-        return number is None or number.denominator != 1
-
-    return holds
+    return lambda bindings: bindings[name].integer is None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from fractions import Fraction
 
 from symgrad.accuracy.evaluate import exact
@@ -11,21 +11,14 @@ from symgrad.lower.code import Code, binary, constant
 from symgrad.parse.formula import formula
 from symgrad.targets.exactness import is_decimal
 
-__all__ = ["constant_name", "constant_value", "number", "rational"]
+__all__ = ["constant_name", "constant_value", "definitions", "number"]
 
 _EXACT = 10**15  # integers below it are written with all their digits
 _LONGEST = 28  # characters of a name that spells the constant
 
 
-def rational(value: Fraction) -> str:
-    """A rational as the shortest literal that is exact to a float; as a quotient, if its decimals never end."""
-    if value.denominator == 1 and abs(value) < _EXACT:
-        return str(value)
-    return repr(float(value)) if is_decimal(value.denominator) else f"{value.numerator} / {value.denominator}"
-
-
 def number(value: Fraction) -> Code:
-    """A rational as code."""
+    """A rational as the shortest literal that is exact to a float; as a quotient, if its decimals never end."""
     if value.denominator == 1 and abs(value) < _EXACT:
         return constant(int(value))
     if is_decimal(value.denominator):
@@ -37,6 +30,11 @@ def constant_value(node: Expr) -> float | None:
     """The correctly rounded value of an expression without symbols, infinite at poles; None of a truth value."""
     (value,) = exact([node], {}, 200)
     return None if isinstance(value, bool) else float(value)
+
+
+def definitions(constants: Mapping[Expr, str]) -> list[tuple[str, str, str]]:
+    """The name of each constant, its value as source, and the formula of that."""
+    return [(name, repr(constant_value(node)), formula(node)) for node, name in constants.items()]
 
 
 def constant_name(node: Expr, taken: Collection[str]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -15,10 +15,9 @@ from symgrad.ops.tensors import TENSOR_SPELLINGS
 from symgrad.targets.arrays.layout import Layout
 from symgrad.targets.arrays.module import COMMON, Framework, render_module, residuals, runtime
 from symgrad.targets.arrays.spelling import Spelling
-from symgrad.targets.jax import module as jax_module
-from symgrad.targets.jax import tests as jax_tests
-from symgrad.targets.mlx import module as mlx_module
-from symgrad.targets.mlx import tests as mlx_tests
+from symgrad.targets.arrays.tests import render_test
+from symgrad.targets.jax import module as jax
+from symgrad.targets.mlx import module as mlx
 
 __all__ = ["TARGETS", "Target", "refusals"]
 
@@ -28,14 +27,15 @@ class Target:
     """A framework beside PyTorch.
 
     Attributes:
-        name: as specs and the command line call it; its files end with it.
         framework: what is special about its modules.
-        test: the text of an operation's test, which finds its module in a package, beside itself if that is empty.
     """
 
-    name: str
     framework: Framework
-    test: Callable[[Operation, str], str]
+
+    @property
+    def name(self) -> str:
+        """As specs and the command line call it; its files end with it."""
+        return self.framework.name
 
     @property
     def spelling(self) -> Spelling:
@@ -57,14 +57,10 @@ class Target:
     def files(self, operation: Operation, package: str = "") -> dict[str, str]:
         """The files of an operation, by name."""
         name = f"{operation.program.spec.op}_{self.name}.py"
-        return {name: self.module(operation), f"test_{name}": self.test(operation, package)}
+        return {name: self.module(operation), f"test_{name}": render_test(operation, self.framework, package)}
 
 
-_ROWS = (
-    Target("jax", jax_module.FRAMEWORK, jax_tests.render_test),
-    Target("mlx", mlx_module.FRAMEWORK, mlx_tests.render_test),
-)
-TARGETS: Mapping[str, Target] = MappingProxyType({target.name: target for target in _ROWS})
+TARGETS: Mapping[str, Target] = MappingProxyType({f.name: Target(f) for f in (jax.FRAMEWORK, mlx.FRAMEWORK)})
 
 
 def refusals(operation: Operation, target: Target) -> list[Mistake]:

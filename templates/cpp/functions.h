@@ -351,39 +351,7 @@ INLINE Lanes<double> log_series(Lanes<double> z) {
     return z * (6.666666666666735130e-01 + z * low);
 }
 
-// log(x) + correction for positive, finite x: x = 2^k (1 + f) with 1 + f about 1, and log(1 + f) as a series in
-// f / (2 + f).
-template <typename T>
-INLINE Lanes<T> log_plus(Lanes<T> x, Lanes<T> correction) {
-    constexpr bool single = sizeof(T) == 4;
-    constexpr int mantissa = single ? 23 : 52;
-    const Mask<T> subnormal = x < (single ? 0x1p-126 : 0x1p-1022);
-    const Lanes<T> normal = where(subnormal, x * (single ? 0x1p24 : 0x1p54), x);
-    const auto bits = Lanes<T>::bits_of(normal);
-    const auto k = (bits - Lanes<T>::bits_of(Lanes<T>(0.70710678118654752))) >> mantissa;
-    const Lanes<T> f = Lanes<T>::from_bits(bits - (k << mantissa)) - 1;
-    const Lanes<T> exponent = number_of(k) - where(subnormal, Lanes<T>(single ? 24 : 54), Lanes<T>(0));
-    const Lanes<T> s = f / (2 + f), half_square = 0.5 * f * f;
-    const Lanes<T> high = exponent * (single ? 6.9313812256e-01 : 6.93147180369123816490e-01);
-    const Lanes<T> low = exponent * (single ? 9.0580006145e-06 : 1.90821492927058770002e-10) + correction;
-    return high - ((half_square - (s * (half_square + log_series(s * s)) + low)) - f);
-}
-
-template <typename T>
-INLINE Lanes<T> log(Lanes<T> x) {
-    const Lanes<T> inf = __builtin_inf(), y = log_plus(x, Lanes<T>(0));
-    return where((x > 0) & (x < inf), y, where(x == 0, -inf, where(x < 0, Lanes<T>(__builtin_nan("")), x)));
-}
-
-template <typename T>
-INLINE Lanes<T> log1p(Lanes<T> x) {
-    const Lanes<T> inf = __builtin_inf(), u = 1 + x;
-    const Lanes<T> lost = where(u > 2, 1 - (u - x), x - (u - 1));
-    const Lanes<T> y = where(x == 0, x, log_plus(u, lost / u));
-    return where((x > -1) & (x < inf), y, where(x == -1, -inf, where(x < -1, Lanes<T>(__builtin_nan("")), x)));
-}
-
-// x = 2^k m with m about 1, and the logarithm of m; for positive, finite x.
+// x = 2^exponent * fraction with a fraction about 1; for positive, finite x.
 template <typename T>
 struct Split {
     Lanes<T> exponent, fraction;
@@ -401,11 +369,35 @@ INLINE Split<T> split(Lanes<T> x) {
     return {exponent, Lanes<T>::from_bits(bits - (k << mantissa))};
 }
 
+// log(x) + correction for positive, finite x: the logarithm of the fraction 1 + f is a series in f / (2 + f).
+template <typename T>
+INLINE Lanes<T> log_plus(Lanes<T> x, Lanes<T> correction) {
+    constexpr bool single = sizeof(T) == 4;
+    const Split<T> parts = split(x);
+    const Lanes<T> f = parts.fraction - 1, s = f / (2 + f), half_square = 0.5 * f * f;
+    const Lanes<T> high = parts.exponent * (single ? 6.9313812256e-01 : 6.93147180369123816490e-01);
+    const Lanes<T> low = parts.exponent * (single ? 9.0580006145e-06 : 1.90821492927058770002e-10) + correction;
+    return high - ((half_square - (s * (half_square + log_series(s * s)) + low)) - f);
+}
+
 // log(x) for a positive x, and what a logarithm is elsewhere.
 template <typename T>
 INLINE Lanes<T> log_everywhere(Lanes<T> x, Lanes<T> y) {
     const Lanes<T> inf = __builtin_inf();
     return where((x > 0) & (x < inf), y, where(x == 0, -inf, where(x < 0, Lanes<T>(__builtin_nan("")), x)));
+}
+
+template <typename T>
+INLINE Lanes<T> log(Lanes<T> x) {
+    return log_everywhere(x, log_plus(x, Lanes<T>(0)));
+}
+
+template <typename T>
+INLINE Lanes<T> log1p(Lanes<T> x) {
+    const Lanes<T> inf = __builtin_inf(), u = 1 + x;
+    const Lanes<T> lost = where(u > 2, 1 - (u - x), x - (u - 1));
+    const Lanes<T> y = where(x == 0, x, log_plus(u, lost / u));
+    return where((x > -1) & (x < inf), y, where(x == -1, -inf, where(x < -1, Lanes<T>(__builtin_nan("")), x)));
 }
 
 template <typename T>

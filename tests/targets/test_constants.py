@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from symgrad.ir import expr as ex
 from symgrad.ir.expr import make
 from symgrad.ir.truth import compare
-from symgrad.targets.constants import constant_name, constant_value, rational
+from symgrad.lower.code import source
+from symgrad.targets.constants import constant_name, constant_value, number
 
 
 @settings(deadline=None, max_examples=150)
@@ -26,11 +27,11 @@ from symgrad.targets.constants import constant_name, constant_value, rational
 @example(Fraction(10**22 + 1, 3))
 @example(Fraction(-1, 10**308))
 def test_a_rational_is_correctly_rounded(value: Fraction) -> None:
-    assert float(eval(rational(value))) == float(value)
+    assert float(eval(source(number(value)))) == float(value)
 
 
 def test_a_rational_is_a_quotient_only_where_its_decimals_never_end() -> None:
-    texts = [rational(Fraction(text)) for text in ("3", "-1/8", "0.044715", "2/3", "1000000000000000")]
+    texts = [source(number(Fraction(text))) for text in ("3", "-1/8", "0.044715", "2/3", "1000000000000000")]
     assert texts == ["3", "-0.125", "0.044715", "2 / 3", "1000000000000000.0"]
 
 

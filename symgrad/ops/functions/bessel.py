@@ -18,11 +18,7 @@ from symgrad.ir import expr as ex
 from symgrad.ir.expr import HALF, ONE, PI, ZERO, Expr, make, sqrt
 from symgrad.ir.truth import compare, where
 from symgrad.ops.functions import real
-from symgrad.ops.functions.row import Function
-
-
-def _python(name: str) -> str:
-    return f"rt.number({name}, {{0}})"
+from symgrad.ops.functions.row import Function, of_one
 
 
 def _over(value: Expr, x: Expr) -> Expr:
@@ -121,84 +117,65 @@ def _positive(function: Callable[[Any], Any], at_zero: Any) -> Callable[[Any], A
     return lambda x: at_zero if x == 0 else function(x) if x > 0 else mp.nan
 
 
-def _first(name: str, order: int, partial: Callable[[Expr], Expr]) -> Function:
-    torch = f"torch.special.bessel_{name}{order}"
-    return Function(
-        f"bessel_{name}{order}",
-        ("x",),
-        torch=f"{torch}({{0}})",
-        python=_python(torch),
-        partials=lambda x: (partial(x),),
+_own = partial_of(of_one, "torch.special")
+
+
+def _first(order: int, partial: Callable[[Expr], Expr]) -> Function:
+    name = f"bessel_j{order}"
+    return _own(
+        name,
+        partial,
         meaning=lambda x: mp.besselj(order, x) if abs(x) < real.LARGEST else mp.nan,
         cost=30.0,
         sample=(-6, 12),
         in_sympy=lambda sympy, x: sympy.besselj(order, x),
-        by_autograd=f"_special.bessel_{name}{order}({{0}})",
-        in_half=False,
-        of_floats=True,
+        by_autograd=f"_special.{name}({{0}})",
         safe=Fraction(1),
     )
 
 
 def _second(order: int, partial: Callable[[Expr], Expr]) -> Function:
-    torch = f"torch.special.bessel_y{order}"
-    return Function(
-        f"bessel_y{order}",
-        ("x",),
-        torch=f"{torch}({{0}})",
-        python=_python(torch),
-        partials=lambda x: (partial(x),),
+    name = f"bessel_y{order}"
+    return _own(
+        name,
+        partial,
         meaning=_positive(partial_of(real.bessely, order), -mp.inf),
         cost=30.0,
         domain=(0, math.inf),
         sample=(0.2, 12),
         in_sympy=lambda sympy, x: sympy.bessely(order, x),
-        by_autograd=f"_special.bessel_y{order}({{0}})",
-        in_half=False,
-        of_floats=True,
+        by_autograd=f"_special.{name}({{0}})",
         safe=Fraction(1),
     )
 
 
 def _modified(name: str, meaning: Callable[[Any], Any], partial: Callable[[Expr], Expr], opened: Any) -> Function:
-    return Function(
+    return _own(
         name,
-        ("x",),
-        torch=f"torch.special.{name}({{0}})",
-        python=_python(f"torch.special.{name}"),
+        partial,
         aliases=() if name.endswith("e") else (f"modified_bessel_{name}",),
-        partials=lambda x: (partial(x),),
         meaning=meaning,
         cost=12.0,
         saves="x" if name == "i0" else "xy",
         sample=(-6, 6),
         in_sympy=opened,
-        in_half=False,
-        of_floats=True,
         safe=Fraction(0),
     )
 
 
 def _third(name: str, order: int, scaled: bool, partial: Callable[[Expr], Expr]) -> Function:
-    torch = f"torch.special.{name}"
-
     def in_sympy(sympy: Any, x: Any) -> Any:
         return sympy.besselk(order, x) * (sympy.exp(x) if scaled else 1)
 
-    return Function(
+    return _own(
         name,
-        ("x",),
-        torch=f"{torch}({{0}})",
-        python=_python(torch),
-        partials=lambda x: (partial(x),),
+        partial,
         meaning=_positive(partial_of(real.scaled_besselk if scaled else real.besselk, order), mp.inf),
         cost=30.0,
         domain=(0, math.inf),
         sample=(0.2, 6),
         in_sympy=in_sympy,
         by_autograd=f"_special.{name}({{0}})",
-        in_half=False,
-        of_floats=True,
         safe=Fraction(1),
     )
 
@@ -259,8 +236,8 @@ def _ndtri(x: Any) -> Any:
 
 
 ROWS = (
-    _first("j", 0, lambda x: -make("bessel_j1", x)),
-    _first("j", 1, _j1_partial),
+    _first(0, lambda x: -make("bessel_j1", x)),
+    _first(1, _j1_partial),
     _second(0, lambda x: -make("bessel_y1", x)),
     _second(1, lambda x: make("bessel_y0", x) - make("bessel_y1", x) / x),
     _modified("i0", _besseli(0), lambda x: make("i1", x), lambda sympy, x: sympy.besseli(0, x)),
@@ -304,19 +281,14 @@ ROWS = (
         orders=1,
         definition=lambda s, q=ONE: make("zeta", s, q),
     ),
-    Function(
+    _own(
         "ndtri",
-        ("x",),
-        torch="torch.special.ndtri({0})",
-        python=_python("torch.special.ndtri"),
-        partials=lambda x: (_ndtri_partial(x),),
+        _ndtri_partial,
         meaning=_ndtri,
         cost=20.0,
         domain=(0, 1),
         sample=(0.05, 0.95),
         safe=HALF.number,
         opened=lambda x: sqrt(2) * make("erfinv", 2 * x - 1),
-        in_half=False,
-        of_floats=True,
     ),
 )

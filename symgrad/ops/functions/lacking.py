@@ -14,22 +14,12 @@ from typing import Any
 from symgrad.ir import expr as ex
 from symgrad.ir.expr import PI, ZERO, Expr, make, sqrt
 from symgrad.ops.functions import real
-from symgrad.ops.functions.row import Function
+from symgrad.ops.functions.row import Function, of_one
 
 
 def _own(name: str, partial: Callable[[Expr], Expr], **facts: Any) -> Function:
     """A row of one argument that the runtime file spells."""
-    return Function(
-        name,
-        ("x",),
-        torch=f"_special.{name}({{0}})",
-        python=f"rt.number(_special.{name}, {{0}})",
-        partials=lambda x: (partial(x),),
-        by_autograd=f"_special.{name}_by_autograd({{0}})",
-        of_floats=True,
-        in_half=False,
-        **facts,
-    )
+    return of_one("_special", name, partial, by_autograd=f"_special.{name}_by_autograd({{0}})", **facts)
 
 
 def _lambertw(name: str, branch: int, **facts: Any) -> Function:

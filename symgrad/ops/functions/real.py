@@ -189,10 +189,6 @@ def lgamma(x: Any) -> Any:
     return mp.re(mp.loggamma(x)) if mp.isfinite(x) else abs(x)
 
 
-def digamma(x: Any) -> Any:
-    return mp.nan if x <= 0 and x == mp.floor(x) else mp.digamma(x)
-
-
 def polygamma(n: Any, x: Any) -> Any:
     if x <= 0 and x == mp.floor(x):
         return mp.nan

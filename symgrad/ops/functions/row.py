@@ -77,3 +77,17 @@ class Function:
             return len(self.parameters)
         declared = inspect.signature(self.definition).parameters.values()
         return sum(parameter.default is inspect.Parameter.empty for parameter in declared)
+
+
+def of_one(module: str, name: str, partial: Callable[[Expr], Expr], **facts: Any) -> Function:
+    """The row of a function of one argument that torch has for floats alone, as a function of a module."""
+    return Function(
+        name,
+        ("x",),
+        torch=f"{module}.{name}({{0}})",
+        python=f"rt.number({module}.{name}, {{0}})",
+        partials=lambda x: (partial(x),),
+        in_half=False,
+        of_floats=True,
+        **facts,
+    )

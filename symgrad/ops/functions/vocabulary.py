@@ -18,11 +18,6 @@ _LARGEST_FACTORIAL = 170
 _LARGEST_CHOICE = 1100  # of twice as many or more: what is beyond has no double
 
 
-def _whole(x: Expr) -> int | None:
-    """The value of a number that is a whole one."""
-    return int(x.number) if x.number is not None and x.number.denominator == 1 else None
-
-
 # ------------------------------------------------------------------------------------------------ roots and remainders
 def _root(x: Expr, n: Expr) -> Expr:
     if n is ZERO:
@@ -35,7 +30,7 @@ _TWO = ex.num(2)
 
 def _real_root(x: Expr, n: Expr = _TWO) -> Expr:
     """The real root of odd order of negative numbers, too."""
-    order = _whole(n)
+    order = n.integer
     if order is None:
         raise ValueError("the order of a real root is a whole number")
     if order % 2 == 0 or order == 1:
@@ -46,7 +41,7 @@ def _real_root(x: Expr, n: Expr = _TWO) -> Expr:
 # ------------------------------------------------------------------------------------------------ gamma functions
 def gamma(x: Expr) -> Expr:
     """By its logarithm, and by reflection for negative arguments, where it has a sign."""
-    n = _whole(x)
+    n = x.integer
     if n is not None and 0 < n <= _LARGEST_FACTORIAL:
         return ex.num(factorial(n - 1))
     positive = compare("gt", x, ZERO)
@@ -124,7 +119,7 @@ def _binomial(n: Expr, k: Expr) -> Expr:
 
     For k that is a number, it is the polynomial in n.
     """
-    top, number = _whole(n), _whole(k)
+    top, number = n.integer, k.integer
     if number is not None and number < 0:
         return ZERO
     if top is not None and number is not None and top >= 0 and min(number, top - number) <= _LARGEST_CHOICE:
@@ -172,7 +167,7 @@ def _bessel(name: str) -> Function:
     signs = {"besselj": -1, "bessely": -1}.get(name, 1)  # of order -1
 
     def definition(n: Expr, x: Expr) -> Expr:
-        order = _whole(n)
+        order = n.integer
         if order is None or abs(order) > 1:
             raise ValueError(f"{name} has the orders 0 and 1; others follow by its recurrence relation")
         return ex.mul(signs if order < 0 else 1, make(_BESSEL[name][abs(order)], x))

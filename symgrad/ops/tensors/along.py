@@ -9,7 +9,7 @@ from symgrad.ir.expr import Expr, make
 from symgrad.ops.tensors.extent import along, reduced
 from symgrad.ops.tensors.indexing import put, take
 from symgrad.ops.tensors.reductions import total
-from symgrad.ops.tensors.row import DIM, KEEPDIM, LAST, Attribute, Tangents, TensorOp, same_of_tangent
+from symgrad.ops.tensors.row import DIM, KEEPDIM, LAST, Attribute, TensorOp, pushforward, same_of_tangent
 from symgrad.ops.tensors.shaping import drop, restore
 from symgrad.spec.interval import Interval
 
@@ -24,32 +24,30 @@ def _log_softmax_vjp(node: Expr, g: Expr) -> tuple[Expr]:
     return (g - make("exp", node) * total(g, node["dim"], keepdim=True),)
 
 
-def _log_softmax_jvp(node: Expr, t: Tangents) -> Expr | None:
-    return None if t[0] is None else t[0] - total(make("exp", node) * t[0], node["dim"], keepdim=True)
+def _log_softmax_jvp(node: Expr, own: Expr) -> Expr:
+    return own - total(make("exp", node) * own, node["dim"], keepdim=True)
 
 
 # ------------------------------------------------------------------------------------------------ indices
-def _indices(node: Expr) -> Expr:
+def indices(node: Expr) -> Expr:
     """The indices that belong to a node of values."""
     return make(node.op.replace("values", "indices"), *node.args, **dict(node.attrs))
 
 
-def _extremum_vjp(node: Expr, g: Expr) -> tuple[Expr]:
-    return (put(restore(g, node), restore(_indices(node), node), node.args[0], node["dim"]),)
+def _one_vjp(node: Expr, g: Expr) -> tuple[Expr]:
+    return (put(restore(g, node), restore(indices(node), node), node.args[0], node["dim"]),)
 
 
-def _extremum_jvp(node: Expr, t: Tangents) -> Expr | None:
-    return None if t[0] is None else drop(take(t[0], restore(_indices(node), node), node["dim"]), node)
+def _one_jvp(node: Expr, own: Expr) -> Expr:
+    return drop(take(own, restore(indices(node), node), node["dim"]), node)
 
 
-def _sort_vjp(node: Expr, g: Expr) -> tuple[Expr]:
-    return (put(g, _indices(node), node.args[0], node["dim"]),)
-
-
-def _sort_jvp(node: Expr, t: Tangents) -> Expr | None:
-    return None if t[0] is None else take(t[0], _indices(node), node["dim"])
-
-
+PICKS_ONE: dict[str, Any] = {"vjp": _one_vjp, "jvp": pushforward(_one_jvp)}
+PICKS_SEVERAL: dict[str, Any] = {
+    "vjp": lambda node, g: (put(g, indices(node), node.args[0], node["dim"]),),
+    "jvp": pushforward(lambda node, own: take(own, indices(node), node["dim"])),
+}
+"""Derivatives of what picks elements along a dimension: one, whose dimension may be gone, or different ones."""
 _MOVED: dict[str, Any] = {"whole": True, "same": True, "exact": True}
 
 
@@ -68,53 +66,48 @@ def fields(
     )
 
 
-_EXTREMUM = {"vjp": _extremum_vjp, "jvp": _extremum_jvp}
 _SORTING = (LAST, Attribute("descending", "bool", False), Attribute("stable", "bool", False))
 
-MAX = fields("max", (DIM, KEEPDIM), _EXTREMUM, extent=reduced, cost=2.0)
-MIN = fields("min", (DIM, KEEPDIM), _EXTREMUM, extent=reduced, cost=2.0)
-SORT = fields("sort", _SORTING, {"vjp": _sort_vjp, "jvp": _sort_jvp}, extent=along, cost=40.0, recompute=False)
+MAX = fields("max", (DIM, KEEPDIM), PICKS_ONE, extent=reduced, cost=2.0)
+MIN = fields("min", (DIM, KEEPDIM), PICKS_ONE, extent=reduced, cost=2.0)
+SORT = fields("sort", _SORTING, PICKS_SEVERAL, extent=along, cost=40.0, recompute=False)
+
+ALONG: dict[str, Any] = {"attributes": (DIM,), "extent": along, "shape_of": 0}
 
 ROWS = (
     TensorOp(
         "softmax",
-        attributes=(DIM,),
         torch="torch.softmax({0}, {attributes})",
         within=Interval(0, 1, False, False),
         vjp=lambda node, g: (_softmax(node, g),),
-        jvp=lambda node, t: None if t[0] is None else _softmax(node, t[0]),
-        extent=along,
+        jvp=pushforward(_softmax),
         floats=True,
-        shape_of=0,
         cost=5.0,
         saves="y",
+        **ALONG,
     ),
     TensorOp(
         "log_softmax",
         rounds_inside=True,
-        attributes=(DIM,),
         torch="torch.log_softmax({0}, {attributes})",
         within=Interval(-math.inf, 0, True, False),
         vjp=_log_softmax_vjp,
-        jvp=_log_softmax_jvp,
-        extent=along,
+        jvp=pushforward(_log_softmax_jvp),
         floats=True,
-        shape_of=0,
         cost=5.0,
         saves="y",
+        **ALONG,
     ),
     TensorOp(
         "cumsum",
         whole=True,
         rounds_inside=True,
-        attributes=(DIM,),
         torch="{0}.cumsum({attributes})",
         vjp=lambda node, g: (make("cumsum_back", g, dim=node["dim"]),),
         jvp=same_of_tangent,
-        extent=along,
         linear=True,
-        shape_of=0,
         cost=2.0,
+        **ALONG,
     ),
     MAX[0],
     MIN[0],
@@ -127,12 +120,11 @@ INTERNAL = (
     *SORT[1:],
     TensorOp(  # the sum of an element and all that follow it
         "cumsum_back",
-        attributes=(DIM,),
+        torch="rt.cumsum_backward({0}, {dim})",
         vjp=lambda node, g: (make("cumsum", g, dim=node["dim"]),),
         jvp=same_of_tangent,
-        extent=along,
         linear=True,
-        shape_of=0,
         cost=4.0,
+        **ALONG,
     ),
 )

@@ -158,6 +158,23 @@ def positions(dims: object, of: Extent) -> tuple[int, ...] | None:
     return tuple(found)
 
 
+def place_along(dim: object, of: Extent, what: str = "") -> int | None:
+    """A single dimension as `position` has it, None where it is not known. Raises ShapeConflict where there is none.
+
+    With `what`, a message, a scalar raises it too: "a tensor without dimensions has no slices".
+    """
+    places = positions(dim, of)
+    if places is None and what and of.exact and not of.dims:
+        raise ShapeConflict(f"a tensor without dimensions has {what}")
+    return None if places is None else places[0]
+
+
+def size_along(dim: object, of: Extent) -> Dim | None:
+    """The size of a dimension, None where it is not known. Raises ShapeConflict where there is no such dimension."""
+    place = place_along(dim, of)
+    return None if place is None else of.dims[place]
+
+
 def reduced(node: Expr, operands: tuple[Extent, ...]) -> Extent:
     """The extent of a reduction over `dim`."""
     of, dim, keep = operands[0], node["dim"], node.get("keepdim", False)

@@ -12,20 +12,25 @@ from typing import Any
 from symgrad.ir.expr import ONE, ZERO, Expr, make
 from symgrad.ir.truth import compare, where
 from symgrad.ops.tensors import sizes
-from symgrad.ops.tensors.extent import Dim, Extent, ShapeConflict, extent, positions, same, unknown
-from symgrad.ops.tensors.row import DIM, FIRST, Tangents, TensorOp, same_of_tangent
+from symgrad.ops.tensors.extent import (
+    Dim,
+    Extent,
+    ShapeConflict,
+    extent,
+    place_along,
+    positions,
+    same,
+    size_along,
+    unknown,
+)
+from symgrad.ops.tensors.row import DIM, FIRST, TensorOp, pushforward, same_of_tangent
 from symgrad.ops.tensors.shaping import expand, unsqueeze
 
 
 def _size_along(of: int) -> Callable[[Expr], Dim | None]:
     """The size of an operand along the dimension of a node."""
 
-    def size(node: Expr) -> Dim | None:
-        known = extent(node.args[of])
-        places = positions(node["dim"], known)
-        return known.dims[places[0]] if places is not None and known.dims else None
-
-    return size
+    return lambda node: size_along(node["dim"], extent(node.args[of]))
 
 
 # ------------------------------------------------------------------------------------------------ along a dimension
@@ -41,20 +46,18 @@ def put(value: Expr, index: Expr, like: Expr, dim: Any) -> Expr:
 
 def _gather_vjp(node: Expr, g: Expr) -> tuple[Expr | None, ...]:
     x, index = node.args
-    known = extent(index)
-    places = positions(node["dim"], known)
-    once = places is not None and known.dims and known.dims[places[0]] == 1  # one element: no place twice
+    once = size_along(node["dim"], extent(index)) == 1  # one element: no place twice
     return (make("put_along" if once else "add_along", g, index, x, dim=node["dim"]), None)
 
 
 def _gathered(node: Expr, operands: tuple[Extent, ...]) -> Extent:
     x, index = operands
-    places = positions(node["dim"], x)
+    place = place_along(node["dim"], x)
     if x.exact and index.exact:
         if len(x.dims) != len(index.dims):
             raise ShapeConflict(f"gather needs an index of as many dimensions as its input: {index} of {x}")
         for k, (own, of) in enumerate(zip(index.dims, x.dims, strict=True)):
-            if places is not None and k - len(x.dims) != places[0]:
+            if place is not None and k - len(x.dims) != place:
                 same(own, of, f"gather of {x} by {index}")
     return index
 
@@ -118,24 +121,22 @@ def _index_add(x: Expr, index: Expr, source: Expr, dim: Any) -> Expr:
 
 def _looked_up(node: Expr, operands: tuple[Extent, ...]) -> Extent:
     x, index = operands
-    places = positions(node["dim"], x)
-    if places is None or not index.exact or not x.dims:
-        if x.exact and not x.dims:
-            raise ShapeConflict("a tensor without dimensions has nothing to pick from")
+    place = place_along(node["dim"], x, "nothing to pick from")
+    if place is None or not index.exact:
         return unknown(node)
-    k = len(x.dims) + places[0]
+    k = len(x.dims) + place
     return Extent((*x.dims[:k], *index.dims, *x.dims[k + 1 :]), x.lead)
 
 
 # ------------------------------------------------------------------------------------------------ segments
 def _segment_shape(node: Expr, operands: tuple[Extent, ...]) -> Extent:
     x, index, _ = operands
-    places = positions(node["dim"], x)
+    place = place_along(node["dim"], x)
     if index.exact and len(index.dims) != 1:
         raise ShapeConflict(f"{node.op} needs an index of one dimension, not {index}")
-    if places is None or not x.dims or not index.dims:
+    if place is None or not index.dims:
         return unknown(node)
-    k = len(x.dims) + places[0]
+    k = len(x.dims) + place
     same(index.dims[0], x.dims[k], f"{node.op} of {x} by {index}")
     return Extent((*x.dims[:k], sizes.number_of(node.args[2]), *x.dims[k + 1 :]), x.lead)
 
@@ -163,13 +164,11 @@ def _segment_extremum_vjp(node: Expr, g: Expr) -> tuple[Expr | None, ...]:
     return (where(equal, lookup(g / make("maximum", count, ONE), index, dim), ZERO), None, None)
 
 
-def _segment_extremum_jvp(node: Expr, t: Tangents) -> Expr | None:
-    if t[0] is None:
-        return None
+def _segment_extremum_jvp(node: Expr, own: Expr) -> Expr:
     x, index, size = node.args
     dim = node["dim"]
     equal = compare("eq", x, lookup(node, index, dim))
-    parts = (make("segment_sum", where(equal, v, ZERO), index, size, dim=dim) for v in (t[0], ONE))
+    parts = (make("segment_sum", where(equal, v, ZERO), index, size, dim=dim) for v in (own, ONE))
     moved, count = parts
     return moved / make("maximum", count, ONE)
 
@@ -181,7 +180,7 @@ def _segment_extremum(name: str, other: str) -> TensorOp:
         attributes=(FIRST,),
         torch=f'rt.segment_extremum({{0}}, {{1}}, {{2}}, {{dim}}, "{other}")',
         vjp=_segment_extremum_vjp,
-        jvp=_segment_extremum_jvp,
+        jvp=pushforward(_segment_extremum_jvp),
         extent=_segment_shape,
         integer=frozenset({1}),
         numbers=frozenset({2}),

@@ -8,7 +8,7 @@ from typing import Any
 
 from symgrad.ir.expr import ZERO, Expr, add, make, split_coefficient
 from symgrad.ops.tensors import sizes
-from symgrad.ops.tensors.extent import Dim, Extent, ShapeConflict, extent, positions, same, unknown
+from symgrad.ops.tensors.extent import Dim, Extent, ShapeConflict, extent, place_along, same, unknown
 from symgrad.ops.tensors.row import DIM, FIRST, Attribute, Ref, Tangents, TensorOp
 from symgrad.ops.tensors.shaping import expand, unsqueeze
 from symgrad.ops.tensors.slices import MOVES, length_along, slice_of
@@ -44,7 +44,7 @@ def stack(tensors: Sequence[Expr], dim: Any = 0) -> Expr:
 def _joined(node: Expr, operands: tuple[Extent, ...]) -> Extent:
     ranks = {len(e.dims) for e in operands}
     if not all(e.exact for e in operands):
-        known = [e for e in operands if positions(node["dim"], e) is not None and e.dims]
+        known = [e for e in operands if place_along(node["dim"], e) is not None]
         alike = {e.lead for e in operands}
         if len(known) < len(operands) or len(ranks) > 1 or len(alike) > 1 or node["dim"] >= 0:
             return unknown(node)
@@ -53,12 +53,12 @@ def _joined(node: Expr, operands: tuple[Extent, ...]) -> Extent:
         raise ShapeConflict(f"cat needs tensors of as many dimensions: {shapes}")
     if ranks == {0}:
         raise ShapeConflict("cat needs tensors with dimensions; write stack for scalars")
-    places = positions(node["dim"], operands[0])
-    if places is None:
+    place = place_along(node["dim"], operands[0])
+    if place is None:
         return unknown(node)
     dims: list[Dim] = []
     for k, parts in enumerate(zip(*(e.dims for e in operands), strict=True)):
-        if k - len(operands[0].dims) == places[0]:
+        if k - len(operands[0].dims) == place:
             dims.append(sizes.total(parts))
             continue
         size = parts[0]
@@ -134,8 +134,6 @@ def _fills(parts: Sequence[Expr], size: Dim | None) -> bool:
 
 
 def _cat_jvp(node: Expr, t: Tangents) -> Expr | None:
-    if all(v is None for v in t):
-        return None
     parts = [expand(ZERO, a) if v is None else v for v, a in zip(t, node.args, strict=True)]
     return make("cat", *parts, dim=node["dim"])
 

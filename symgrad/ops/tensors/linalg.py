@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from symgrad.ir.expr import HALF, Expr, add, make
+from symgrad.ir.expr import HALF, Expr, make
 from symgrad.ops.tensors.extent import Extent, ShapeConflict, extent, same, unknown
 from symgrad.ops.tensors.reductions import total
-from symgrad.ops.tensors.row import Tangents, TensorOp
+from symgrad.ops.tensors.row import Tangents, TensorOp, pushforward
 from symgrad.ops.tensors.shaping import unsqueeze
 from symgrad.ops.tensors.transposes import matrix_transpose
 
@@ -51,10 +51,6 @@ def _placed(g: Expr) -> Expr:
 def _inverse_vjp(node: Expr, g: Expr) -> tuple[Expr]:
     turned = matrix_transpose(node)
     return (-product(product(turned, g), turned),)
-
-
-def _inverse_jvp(node: Expr, t: Tangents) -> Expr | None:
-    return None if t[0] is None else -product(product(node, t[0]), node)
 
 
 # ------------------------------------------------------------------------------------------------ solutions
@@ -102,8 +98,8 @@ def _logdet_vjp(node: Expr, g: Expr) -> tuple[Expr]:
     return (_placed(g) * matrix_transpose(inverse(node.args[0])),)
 
 
-def _logdet_jvp(node: Expr, t: Tangents) -> Expr | None:
-    return None if t[0] is None else _trace_of_product(inverse(node.args[0]), t[0])
+def _logdet_jvp(node: Expr, own: Expr) -> Expr:
+    return _trace_of_product(inverse(node.args[0]), own)
 
 
 def _cofactor(a: Expr) -> Expr:
@@ -114,16 +110,13 @@ def _det_vjp(node: Expr, g: Expr) -> tuple[Expr]:
     return (_placed(g) * _cofactor(node.args[0]),)
 
 
-def _det_jvp(node: Expr, t: Tangents) -> Expr | None:
-    return None if t[0] is None else total(_cofactor(node.args[0]) * t[0], (-2, -1), keepdim=False)
+def _det_jvp(node: Expr, own: Expr) -> Expr:
+    return total(_cofactor(node.args[0]) * own, (-2, -1), keepdim=False)
 
 
-def _cofactor_slope(a: Expr, moved: Expr) -> Expr:
-    return make("cofactor_slope", a, moved)
-
-
-def _cofactor_jvp(node: Expr, t: Tangents) -> Expr | None:
-    return None if t[0] is None else _cofactor_slope(node.args[0], t[0])
+def _cofactor_slope(node: Expr, moved: Expr) -> Expr:
+    """The derivative of the cofactors of the node's matrix in a direction."""
+    return make("cofactor_slope", node.args[0], moved)
 
 
 def _third(node: Expr, other: Expr) -> Expr:
@@ -144,12 +137,6 @@ def _third(node: Expr, other: Expr) -> Expr:
     return share(node, other) * turned - both + along(mixed)
 
 
-def _cofactor_slope_jvp(node: Expr, t: Tangents) -> Expr | None:
-    terms = [] if t[0] is None else [_third(node, t[0])]
-    terms += [] if t[1] is None else [_cofactor_slope(node.args[0], t[1])]
-    return add(*terms) if terms else None
-
-
 # ------------------------------------------------------------------------------------------------ cholesky
 def _lower(x: Expr) -> Expr:
     """The lower triangle with half the diagonal."""
@@ -163,11 +150,9 @@ def _cholesky_vjp(node: Expr, g: Expr) -> tuple[Expr]:
     return (product(product(matrix_transpose(back), middle), back),)
 
 
-def _cholesky_jvp(node: Expr, t: Tangents) -> Expr | None:
-    if t[0] is None:
-        return None
+def _cholesky_jvp(node: Expr, own: Expr) -> Expr:
     back = inverse(node)
-    moved = HALF * (t[0] + matrix_transpose(t[0]))
+    moved = HALF * (own + matrix_transpose(own))
     return product(node, _lower(product(product(back, moved), matrix_transpose(back))))
 
 
@@ -183,7 +168,7 @@ ROWS = (
         "inverse",
         torch="torch.linalg.inv({0})",
         vjp=_inverse_vjp,
-        jvp=_inverse_jvp,
+        jvp=pushforward(lambda node, own: -product(product(node, own), node)),
         extent=_square,
         shape_of=0,
         aliases=("inv",),
@@ -200,21 +185,23 @@ ROWS = (
         definition=_solve,
         **_COSTLY,
     ),
-    TensorOp("det", torch="rt.det({0})", vjp=_det_vjp, jvp=_det_jvp, extent=_number, **_COSTLY),
-    TensorOp("logdet", torch="rt.logdet({0})", vjp=_logdet_vjp, jvp=_logdet_jvp, extent=_number, **_COSTLY),
-    TensorOp(
-        "logabsdet",
-        torch="rt.logabsdet({0})",
-        vjp=_logdet_vjp,
-        jvp=_logdet_jvp,
-        extent=_number,
-        **_COSTLY,
+    TensorOp("det", torch="rt.det({0})", vjp=_det_vjp, jvp=pushforward(_det_jvp), extent=_number, **_COSTLY),
+    *(
+        TensorOp(
+            name,
+            torch=f"rt.{name}({{0}})",
+            vjp=_logdet_vjp,
+            jvp=pushforward(_logdet_jvp),
+            extent=_number,
+            **_COSTLY,
+        )
+        for name in ("logdet", "logabsdet")
     ),
     TensorOp(
         "cholesky",
         torch="torch.linalg.cholesky({0})",
         vjp=_cholesky_vjp,
-        jvp=_cholesky_jvp,
+        jvp=pushforward(_cholesky_jvp),
         extent=_square,
         shape_of=0,
         definition=_cholesky,
@@ -226,8 +213,8 @@ INTERNAL = (
     TensorOp(  # the derivative of det, finite where there is no inverse
         "cofactor",
         torch="rt.cofactor({0})",
-        vjp=lambda node, g: (_cofactor_slope(node.args[0], g),),
-        jvp=_cofactor_jvp,
+        vjp=lambda node, g: (_cofactor_slope(node, g),),
+        jvp=pushforward(_cofactor_slope),
         extent=_square,
         shape_of=0,
         **_COSTLY,
@@ -236,8 +223,8 @@ INTERNAL = (
         "cofactor_slope",
         operands=("input", "direction"),
         torch="rt.cofactor_slope({0}, {1})",
-        vjp=lambda node, g: (_third(node, g), _cofactor_slope(node.args[0], g)),
-        jvp=_cofactor_slope_jvp,
+        vjp=lambda node, g: (_third(node, g), _cofactor_slope(node, g)),
+        jvp=pushforward(_third, _cofactor_slope),
         extent=_square,
         shape_of=0,
         **_COSTLY,

@@ -7,7 +7,7 @@ from typing import Any
 from symgrad.ir.expr import ONE, ZERO, Expr, make
 from symgrad.ir.truth import compare, where
 from symgrad.ops.tensors import sizes
-from symgrad.ops.tensors.extent import Extent, ShapeConflict, positions, unknown
+from symgrad.ops.tensors.extent import Extent, ShapeConflict, place_along, positions, unknown
 from symgrad.ops.tensors.joins import cat
 from symgrad.ops.tensors.row import Attribute, Ref, TensorOp, same_of_tangent
 from symgrad.ops.tensors.shaping import expand
@@ -106,15 +106,13 @@ def _differences(node: Expr) -> Expr:
 
 def _diffed(node: Expr, operands: tuple[Extent, ...]) -> Extent:
     (of,) = operands
-    places = positions(node["dim"], of)
-    if places is None or not of.dims:
-        if of.exact:
-            raise ShapeConflict("a tensor without dimensions has no differences")
+    place = place_along(node["dim"], of, "no differences")
+    if place is None:
         return unknown(node)
-    size = sizes.plus(of.dims[places[0]], -node["n"])
+    size = sizes.plus(of.dims[place], -node["n"])
     if isinstance(size, int) and size < 0:
         raise ShapeConflict(f"differences of order {node['n']} along dimension {node['dim']} of {of}")
-    return resized(of, places[0], size)
+    return resized(of, place, size)
 
 
 ROWS = (

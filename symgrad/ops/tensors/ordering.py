@@ -6,64 +6,38 @@ from typing import Any
 
 from symgrad.ir.expr import HALF, ONE, ZERO, Expr, make, power
 from symgrad.ir.truth import compare, where
-from symgrad.ops.tensors.along import fields
-from symgrad.ops.tensors.extent import Dim, Extent, ShapeConflict, along, positions, reduced, unknown
-from symgrad.ops.tensors.indexing import put, take
+from symgrad.ops.tensors.along import PICKS_ONE, PICKS_SEVERAL, fields, indices
+from symgrad.ops.tensors.extent import Extent, ShapeConflict, along, place_along, reduced, unknown
 from symgrad.ops.tensors.reductions import DIMS, total, var
-from symgrad.ops.tensors.row import DIM, KEEPDIM, LAST, Attribute, Tangents, TensorOp
-from symgrad.ops.tensors.shaping import drop, restore
-
-
-def _indices(node: Expr) -> Expr:
-    """The indices that belong to a node of values."""
-    return make(node.op.replace("values", "indices"), *node.args, **dict(node.attrs))
+from symgrad.ops.tensors.row import DIM, KEEPDIM, LAST, Attribute, TensorOp, pushforward
+from symgrad.ops.tensors.slices import resized
 
 
 # ------------------------------------------------------------------------------------------------ largest so far
 def _running_vjp(node: Expr, g: Expr) -> tuple[Expr]:
     """Each element has the cotangents of all places at which it is the largest so far."""
-    return (make("add_along", g, _indices(node), node.args[0], dim=node["dim"]),)
+    return (make("add_along", g, indices(node), node.args[0], dim=node["dim"]),)
 
 
-def _running_jvp(node: Expr, t: Tangents) -> Expr | None:
-    return None if t[0] is None else make("gather", t[0], _indices(node), dim=node["dim"])
-
-
-_RUNNING = {"vjp": _running_vjp, "jvp": _running_jvp}
+_RUNNING: dict[str, Any] = {
+    "vjp": _running_vjp,
+    "jvp": pushforward(lambda node, own: make("gather", own, indices(node), dim=node["dim"])),
+}
 
 
 # ------------------------------------------------------------------------------------------------ largest few
 def _top_shape(node: Expr, operands: tuple[Extent, ...]) -> Extent:
     (of,) = operands
-    places, k = positions(node["dim"], of), node["k"]
-    if places is None or not of.dims:
+    place, k = place_along(node["dim"], of), node["k"]
+    if place is None:
         return unknown(node)
-    size = of.dims[places[0]]
+    size = of.dims[place]
     if isinstance(size, int) and isinstance(k, int) and k > size:
         raise ShapeConflict(f"topk of {k} among {size} elements")
-    dims: list[Dim] = list(of.dims)
-    dims[places[0]] = k if isinstance(k, int) else ("size", k)
-    return Extent(tuple(dims), of.lead)
-
-
-_TOP = {
-    "vjp": lambda node, g: (put(g, _indices(node), node.args[0], node["dim"]),),
-    "jvp": lambda node, t: None if t[0] is None else take(t[0], _indices(node), node["dim"]),
-}
+    return resized(of, place, k if isinstance(k, int) else ("size", k))
 
 
 # ------------------------------------------------------------------------------------------------ one element
-def _one_vjp(node: Expr, g: Expr) -> tuple[Expr]:
-    return (put(restore(g, node), restore(_indices(node), node), node.args[0], node["dim"]),)
-
-
-def _one_jvp(node: Expr, t: Tangents) -> Expr | None:
-    return None if t[0] is None else drop(take(t[0], restore(_indices(node), node), node["dim"]), node)
-
-
-_ONE = {"vjp": _one_vjp, "jvp": _one_jvp}
-
-
 def _place(values: str) -> Any:
     def definition(x: Expr, dim: Any = None, keepdim: Any = False) -> Expr:
         if dim is None:
@@ -92,13 +66,13 @@ CUMMIN = fields("cummin", (DIM,), _RUNNING, extent=along, cost=4.0)
 TOPK = fields(
     "topk",
     (Attribute("k", "int", required=True, least=1), LAST, Attribute("largest", "bool", True)),
-    _TOP,
+    PICKS_SEVERAL,
     extent=_top_shape,
     cost=20.0,
     recompute=False,
 )
 # Of an expanded tensor torch's own is not even one of its elements.
-MEDIAN = fields("median", (DIM, KEEPDIM), _ONE, "{0}.contiguous()", extent=reduced, cost=20.0, recompute=False)
+MEDIAN = fields("median", (DIM, KEEPDIM), PICKS_ONE, "{0}.contiguous()", extent=reduced, cost=20.0, recompute=False)
 
 ROWS = (
     CUMMAX[0],

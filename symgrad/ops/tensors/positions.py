@@ -8,7 +8,7 @@ from symgrad.ir.truth import compare, where
 from symgrad.ops.tensors import sizes
 from symgrad.ops.tensors.extent import Extent, ShapeConflict, extent
 from symgrad.ops.tensors.reductions import total
-from symgrad.ops.tensors.row import Attribute, Tangents, TensorOp
+from symgrad.ops.tensors.row import Attribute, TensorOp, same_of_tangent
 from symgrad.ops.tensors.shaping import unsqueeze
 
 
@@ -37,18 +37,12 @@ def _matrix(node: Expr, operands: tuple[Extent, ...]) -> Extent:
 
 
 def _triangle(name: str) -> TensorOp:
-    def same(node: Expr, value: Expr) -> Expr:
-        return make(name, value, diagonal=node["diagonal"])
-
-    def jvp(node: Expr, t: Tangents) -> Expr | None:
-        return None if t[0] is None else same(node, t[0])
-
     return TensorOp(
         name,
         attributes=(Attribute("diagonal", "int", 0),),
         torch=f"{{0}}.{name}({{attributes}})",
-        vjp=lambda node, g: (same(node, g),),
-        jvp=jvp,
+        vjp=lambda node, g: (make(name, g, diagonal=node["diagonal"]),),
+        jvp=same_of_tangent,
         extent=_matrix,
         shape_of=0,
         linear=True,

@@ -13,7 +13,7 @@ from typing import Any
 from symgrad.ir.expr import Expr, add, make, split_coefficient
 from symgrad.ops.tensors import sizes
 from symgrad.ops.tensors.extent import Dim, Extent, ShapeConflict, broadcast, extent, same, unknown
-from symgrad.ops.tensors.row import Attribute, Tangents, TensorOp
+from symgrad.ops.tensors.row import Attribute, Jvp, Tangents, TensorOp, pushforward
 from symgrad.ops.tensors.shaping import squeeze, sum_to, unsqueeze
 from symgrad.ops.tensors.transposes import matrix_transpose
 
@@ -26,23 +26,16 @@ def trilinear(product: Make, left: Make, right: Make) -> tuple[dict[str, Any], d
     Constructors take the attributes from the node that comes first. Derivatives have the shape of the last operand.
     """
 
-    def push(terms: Callable[[Expr, Tangents], list[Expr]]) -> Callable[[Expr, Tangents], Expr | None]:
-        return lambda node, t: add(*found) if (found := terms(node, t)) else None
+    def push(function: Make, operands: int) -> Jvp:
+        """The jvp of `function(node, *operands)`, which takes so many of the node's and is linear in the first two."""
 
-    def of_product(node: Expr, t: Tangents) -> list[Expr]:
-        a, b = node.args[:2]
-        first = [] if t[0] is None else [product(node, t[0], b)]
-        return first + ([] if t[1] is None else [product(node, a, t[1])])
+        def first(node: Expr, own: Expr) -> Expr:
+            return function(node, own, *node.args[1:operands])
 
-    def of_left(node: Expr, t: Tangents) -> list[Expr]:
-        g, b, a = node.args
-        first = [] if t[0] is None else [left(node, t[0], b, a)]
-        return first + ([] if t[1] is None else [left(node, g, t[1], a)])
+        def second(node: Expr, own: Expr) -> Expr:
+            return function(node, node.args[0], own, *node.args[2:operands])
 
-    def of_right(node: Expr, t: Tangents) -> list[Expr]:
-        a, g, b = node.args
-        first = [] if t[0] is None else [right(node, t[0], g, b)]
-        return first + ([] if t[1] is None else [right(node, a, t[1], b)])
+        return pushforward(first, second)
 
     def pull_product(node: Expr, g: Expr) -> tuple[Expr | None, ...]:
         a, b = node.args
@@ -57,9 +50,9 @@ def trilinear(product: Make, left: Make, right: Make) -> tuple[dict[str, Any], d
         return left(node, g, h, a), product(node, a, h), None
 
     return (
-        {"vjp": pull_product, "jvp": push(of_product)},
-        {"vjp": pull_left, "jvp": push(of_left)},
-        {"vjp": pull_right, "jvp": push(of_right)},
+        {"vjp": pull_product, "jvp": push(product, 2)},
+        {"vjp": pull_left, "jvp": push(left, 3)},
+        {"vjp": pull_right, "jvp": push(right, 3)},
     )
 
 
@@ -158,16 +151,16 @@ def _inner(a: Extent, b: Extent, vector_b: bool) -> Dim:
 
 _PRODUCT, _LEFT, _RIGHT = trilinear(matmul, _left, _right)
 
+_PRODUCTS: dict[str, Any] = {"linear": True, "cost": 100.0, "recompute": False, "saves": "o"}
+_OF_PRODUCT: dict[str, Any] = {"shape_of": 2, "shape_only": frozenset({2}), **_PRODUCTS}
+
 MATMUL = TensorOp(
     "matmul",
     whole=True,
     operands=("input", "other"),
     **_PRODUCT,
-    linear=True,
     extent=_matmul_extent,
-    cost=100.0,
-    recompute=False,
-    saves="o",
+    **_PRODUCTS,
 )
 
 # The helpers of these two know all ranks when they are called.
@@ -175,38 +168,34 @@ MATMUL_INTERNAL = (
     TensorOp(
         "matmul_left",
         operands=("grad", "other", "like"),
+        torch="rt.matmul_left({0}, {1}, {shape2})",
         **_LEFT,
-        linear=True,
-        shape_of=2,
-        shape_only=frozenset({2}),
-        cost=100.0,
-        recompute=False,
-        saves="o",
+        **_OF_PRODUCT,
     ),
     TensorOp(
         "matmul_right",
         operands=("input", "grad", "like"),
+        torch="rt.matmul_right({0}, {1}, {shape2})",
         **_RIGHT,
-        linear=True,
-        shape_of=2,
-        shape_only=frozenset({2}),
-        cost=100.0,
-        recompute=False,
-        saves="o",
+        **_OF_PRODUCT,
     ),
 )
 
 
 # ------------------------------------------------------------------------------------------------ convolutions
-def _convolution(dims: int) -> tuple[TensorOp, TensorOp, TensorOp]:
-    """The rows of the convolution over the last `dims` dimensions."""
-    name = f"conv{dims}d"
-    steps = (
+def steps(dims: int) -> tuple[Attribute, ...]:
+    """The attributes of a convolution over so many dimensions."""
+    return (
         Attribute("stride", "ints", 1, least=1, items=dims),
         Attribute("padding", "ints", 0, least=0, items=dims),
         Attribute("dilation", "ints", 1, least=1, items=dims),
         Attribute("groups", "size", 1, least=1),
     )
+
+
+def _convolution(dims: int) -> tuple[TensorOp, TensorOp, TensorOp]:
+    """The rows of the convolution over the last `dims` dimensions."""
+    name = f"conv{dims}d"
 
     def conv(node: Expr, x: Expr, weight: Expr) -> Expr:
         return make(name, x, weight, **dict(node.attrs))
@@ -232,7 +221,7 @@ def _convolution(dims: int) -> tuple[TensorOp, TensorOp, TensorOp]:
         return make("expand", shift, node) if tangent is None else tangent + shift
 
     common: dict[str, Any] = {
-        "attributes": steps,
+        "attributes": steps(dims),
         "cost": 100.0,
         "recompute": False,
         "linear": True,
@@ -267,10 +256,7 @@ def _convolution_extent(dims: int, node: Expr, operands: tuple[Extent, ...]) -> 
     """The extent of a convolution over the last `dims`. Raises ShapeConflict for operands that do not fit."""
     name = node.op
     x, weight, *bias = operands
-    if x.exact and len(x.dims) not in (dims + 1, dims + 2):
-        raise ShapeConflict(f"{name}: {x} is no shape of the input")
-    if weight.exact and len(weight.dims) != dims + 2:
-        raise ShapeConflict(f"{name}: {weight} is no shape of the weight")
+    check_ranks(dims, name, x, weight)
     if len(weight.dims) < dims + 2 or not (x.exact or len(x.dims) > dims):
         return unknown(node)
     _check_channels(node["groups"], x.dims[-dims - 1], weight.dims, f"{name} of {x} with a weight {weight}")
@@ -283,10 +269,23 @@ def _convolution_extent(dims: int, node: Expr, operands: tuple[Extent, ...]) -> 
     return Extent((*x.dims[: -dims - 1], weight.dims[0], *lengths), x.lead)
 
 
+def check_ranks(dims: int, name: str, x: Extent, weight: Extent) -> None:
+    """Raise ShapeConflict for operands that have too many dimensions, or too few, for a convolution over `dims`."""
+    if x.exact and len(x.dims) not in (dims + 1, dims + 2):
+        raise ShapeConflict(f"{name}: {x} is no shape of the input")
+    if weight.exact and len(weight.dims) != dims + 2:
+        raise ShapeConflict(f"{name}: {weight} is no shape of the weight")
+
+
+def per_dim(value: Any, k: int) -> Any:
+    """The value of an attribute that has one for all dimensions or one for each."""
+    return value[k % len(value)] if isinstance(value, tuple) else value
+
+
 def _convolved_size(node: Expr, k: int, length: Dim, kernel: Dim) -> Dim:
     """A size of the result: convolutions alike of sizes alike have the same one."""
     attributes = [node[name] for name in ("stride", "padding", "dilation")]
-    how = [a[k % len(a)] if isinstance(a, tuple) else a for a in attributes]
+    how = [per_dim(a, k) for a in attributes]
     stride, padding, dilation = how
     if isinstance(length, int) and isinstance(kernel, int) and all(isinstance(n, int) for n in how):
         room = length + 2 * padding - dilation * (kernel - 1) - 1

@@ -10,7 +10,7 @@ from typing import Any
 from symgrad.ir.expr import ONE, OO, ZERO, Expr, make, num, power, symbol
 from symgrad.ir.truth import compare, where
 from symgrad.ops.tensors.extent import extent, reduced, same
-from symgrad.ops.tensors.row import KEEPDIM, TENSOR_OPS, Attribute, Ref, Tangents, TensorOp, same_of_tangent
+from symgrad.ops.tensors.row import KEEPDIM, TENSOR_OPS, Attribute, Ref, TensorOp, pushforward, same_of_tangent
 from symgrad.ops.tensors.shapes import covers, shape_sources
 from symgrad.ops.tensors.shaping import count, expand, restore, unsqueeze
 from symgrad.spec.interval import Interval
@@ -37,15 +37,13 @@ def _weighted(slope: Slope) -> dict[str, Any]:
         has_partials = bool(x.args) and x.op not in TENSOR_OPS
         return ((expand(spread, x) if has_partials else spread) * slope(node),)
 
-    def push(node: Expr, t: Tangents) -> Expr | None:
-        if t[0] is None:
-            return None
-        product = t[0] * slope(node)
+    def push(node: Expr, own: Expr) -> Expr:
+        product = own * slope(node)
         if not covers(shape_sources(product), shape_sources(node.args[0])):
-            product = expand(t[0], node.args[0]) * slope(node)
+            product = expand(own, node.args[0]) * slope(node)
         return total(product, node["dim"], node["keepdim"])
 
-    return {"vjp": pull, "jvp": push}
+    return {"vjp": pull, "jvp": pushforward(push)}
 
 
 # ------------------------------------------------------------------------------------------------ slopes
@@ -62,13 +60,11 @@ def _extremum_vjp(node: Expr, g: Expr) -> tuple[Expr]:
     return (where(equal, restore(g, node), ZERO) / ties,)
 
 
-def _extremum_jvp(node: Expr, t: Tangents) -> Expr | None:
+def _extremum_jvp(node: Expr, own: Expr) -> Expr:
     """The mean of the tangents of the ties."""
-    if t[0] is None:
-        return None
     equal = compare("eq", node.args[0], restore(node, node))
     dim, keepdim = node["dim"], node["keepdim"]
-    return total(where(equal, t[0], ZERO), dim, keepdim) / total(where(equal, ONE, ZERO), dim, keepdim)
+    return total(where(equal, own, ZERO), dim, keepdim) / total(where(equal, ONE, ZERO), dim, keepdim)
 
 
 def _norm_slope(node: Expr) -> Expr:
@@ -158,7 +154,7 @@ def _share(exponent: Expr, level: Expr) -> Expr:
 _EXTREMUM: dict[str, Any] = {
     "attributes": DIMS,
     "vjp": _extremum_vjp,
-    "jvp": _extremum_jvp,
+    "jvp": pushforward(_extremum_jvp),
     "extent": reduced,
     "saves": "xy",
     "whole": True,
@@ -250,20 +246,28 @@ ROWS = (
 
 
 # ------------------------------------------------------------------------------------------------ internal
-def _others_vjp(node: Expr, h: Expr) -> tuple[Expr]:
+def _others_slope(node: Expr, h: Expr) -> Expr:
     """The matrix of second derivatives of a product is symmetric: vjp and jvp are the same sum."""
-    return (make("others_slope", node.args[0], h, dim=node["dim"]),)
+    return make("others_slope", node.args[0], h, dim=node["dim"])
 
 
 INTERNAL = (
     TensorOp(  # for each element the product of all others along the dimension
         "others",
         attributes=(Attribute("dim", "dim"),),
-        vjp=_others_vjp,
-        jvp=lambda node, t: None if t[0] is None else _others_vjp(node, t[0])[0],
+        torch="rt.others({0}, {dim})",
+        vjp=lambda node, h: (_others_slope(node, h),),
+        jvp=pushforward(_others_slope),
         shape_of=0,
         cost=5.0,
         saves="x",
     ),
-    TensorOp("others_slope", operands=("input", "grad"), attributes=(Attribute("dim", "dim"),), shape_of=0, cost=20.0),
+    TensorOp(
+        "others_slope",
+        operands=("input", "grad"),
+        attributes=(Attribute("dim", "dim"),),
+        torch="rt.others_slope({0}, {1}, {dim})",
+        shape_of=0,
+        cost=20.0,
+    ),
 )

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 Tangents = tuple["Expr | None", ...]
 """Of the operands of a node; None where one is zero."""
+Jvp = Callable[[Expr, Tangents], "Expr | None"]
+"""From a node and the tangents of its operands to its own tangent."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +70,8 @@ class TensorOp:
         torch: template over the operands `{0}`, `{1}`, their shapes `{shape0}`, `{shape1}`, single attributes by
             name, and `{attributes}` as keywords.
         vjp: `(node, cotangent) -> cotangents of the operands`, None for no gradient; each has its operand's shape.
-        jvp: `(node, tangents) -> tangent`; a tangent has its operand's shape, or is None for zero.
+        jvp: `(node, tangents) -> tangent`, where one is not zero; a tangent has its operand's shape, or is None for
+            zero.
         extent: `(node, extents of the operands) -> extent of the result`: what is known of its shape.
         fields: PyTorch's named results (`values`, `indices`) -> operation name of each.
         linear: whether it is linear in its first operand.
@@ -104,7 +107,7 @@ class TensorOp:
     order: tuple[str, ...] = ()
     torch: str = ""
     vjp: Callable[[Expr, Expr], tuple[Expr | None, ...]] | None = None
-    jvp: Callable[[Expr, Tangents], Expr | None] | None = None
+    jvp: Jvp | None = None
     extent: Callable[[Expr, tuple[Extent, ...]], Extent] | None = None
     fields: tuple[tuple[str, str], ...] = ()
     optional: int = 0
@@ -136,13 +139,31 @@ class TensorOp:
     opened: Callable[[Expr], Expr] | None = None
 
 
+# What many rows have in common: of views of all elements; of what gets the shape of its second operand, which alone is
+# read of that.
+VIEW: dict[str, Any] = {"linear": True, "cost": 0.0, "whole": True, "same": True, "view": True}
+LIKE: dict[str, Any] = {"operands": ("input", "like"), "linear": True, "shape_of": 1, "shape_only": frozenset({1})}
+
 TENSOR_OPS: dict[str, TensorOp] = {}
 """All rows by name; filled by the package."""
 
 
-def same_of_tangent(node: Expr, t: Tangents) -> Expr | None:
-    """The tangent of what is linear in its first operand alone: the same operation on the tangent of that."""
-    return None if t[0] is None else make(node.op, t[0], *node.args[1:], **dict(node.attrs))
+def pushforward(*rules: Callable[[Expr, Expr], Expr]) -> Jvp:
+    """The jvp as a sum over the first operands, of `rule(node, tangent)` each; others have no part in it."""
+
+    def jvp(node: Expr, t: Tangents) -> Expr | None:
+        total: Expr | None = None
+        for rule, own in zip(rules, t, strict=False):
+            if own is not None:
+                term = rule(node, own)
+                total = term if total is None else total + term
+        return total
+
+    return jvp
+
+
+same_of_tangent = pushforward(lambda node, own: make(node.op, own, *node.args[1:], **dict(node.attrs)))
+"""The jvp of what is linear in its first operand alone: the same operation on the tangent of that."""
 
 
 def opened(root: Expr, words: Container[str]) -> Expr:

@@ -7,11 +7,11 @@ the transposed of the other. What is multiplied is never divided again, so that 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from typing import Any
 
 from symgrad.ir.expr import Expr, make
-from symgrad.ops.tensors.extent import along
-from symgrad.ops.tensors.row import DIM, Attribute, Tangents, TensorOp
+from symgrad.ops.tensors.along import ALONG
+from symgrad.ops.tensors.row import DIM, Attribute, Tangents, TensorOp, pushforward
 
 _STEP = Attribute("step", "int", required=True)
 
@@ -39,8 +39,8 @@ def _cumprod_vjp(node: Expr, g: Expr) -> tuple[Expr]:
     return (_before(node) * _scan_back(node.args[0], g, node),)
 
 
-def _cumprod_jvp(node: Expr, t: Tangents) -> Expr | None:
-    return None if t[0] is None else _scan(node.args[0], _before(node) * t[0], node)
+def _cumprod_jvp(node: Expr, own: Expr) -> Expr:
+    return _scan(node.args[0], _before(node) * own, node)
 
 
 # ------------------------------------------------------------------------------------------------ log-sum-exps
@@ -58,8 +58,8 @@ def _logcumsumexp_vjp(node: Expr, g: Expr) -> tuple[Expr]:
     return (_added(node) * _scan_back(_kept(node), g, node),)
 
 
-def _logcumsumexp_jvp(node: Expr, t: Tangents) -> Expr | None:
-    return None if t[0] is None else _scan(_kept(node), _added(node) * t[0], node)
+def _logcumsumexp_jvp(node: Expr, own: Expr) -> Expr:
+    return _scan(_kept(node), _added(node) * own, node)
 
 
 # ------------------------------------------------------------------------------------------------ the recurrence
@@ -85,40 +85,35 @@ def _jvp_of_scan_back(node: Expr, t: Tangents) -> Expr | None:
     return None if pulled is None else _scan_back(node.args[0], pulled, node)
 
 
-def _shift_of(sign: int) -> Callable[[Expr, Expr], Expr]:
-    return lambda node, value: _shifted(value, node, sign * node.get("step", 1))
-
-
-def _moved(node: Expr, t: Tangents) -> Expr | None:
-    return None if t[0] is None else _shift_of(1)(node, t[0])
-
+_SHIFT: dict[str, Any] = {
+    "vjp": lambda node, g: (_shifted(g, node, -node.get("step", 1)),),
+    "jvp": pushforward(lambda node, own: _shifted(own, node, node.get("step", 1))),
+    "shape_of": 0,
+    "exact": True,
+}
 
 ROWS = (
     TensorOp(
         "cumprod",
         whole=True,
         rounds_inside=True,
-        attributes=(DIM,),
         torch="{0}.cumprod({attributes})",
         vjp=_cumprod_vjp,
-        jvp=_cumprod_jvp,
-        extent=along,
-        shape_of=0,
+        jvp=pushforward(_cumprod_jvp),
         saves="xy",
         cost=2.0,
+        **ALONG,
     ),
     TensorOp(
         "logcumsumexp",
         rounds_inside=True,
-        attributes=(DIM,),
         torch="{0}.logcumsumexp({attributes})",
         vjp=_logcumsumexp_vjp,
-        jvp=_logcumsumexp_jvp,
-        extent=along,
+        jvp=pushforward(_logcumsumexp_jvp),
         floats=True,
-        shape_of=0,
         cost=50.0,
         saves="xy",
+        **ALONG,
     ),
 )
 
@@ -149,19 +144,13 @@ INTERNAL = (
         "shifted",
         attributes=(DIM, _STEP),
         torch="rt.shift({0}, {dim}, {step})",
-        vjp=lambda node, g: (_shift_of(-1)(node, g),),
-        jvp=_moved,
-        shape_of=0,
         linear=True,
-        exact=True,
+        **_SHIFT,
     ),
     TensorOp(
         "shifted_from",
         attributes=(DIM, Attribute("start", "order", required=True)),
         torch="rt.shift({0}, {dim}, 1, {start})",
-        vjp=lambda node, g: (_shift_of(-1)(node, g),),
-        jvp=_moved,
-        shape_of=0,
-        exact=True,
+        **_SHIFT,
     ),
 )

@@ -18,12 +18,10 @@ __all__ = [
     "Extent",
     "ShapeConflict",
     "absorbed",
-    "broadcast",
     "common_extent",
     "covers",
     "declared_shape",
     "extent",
-    "reduced_from",
     "same_shape",
     "shape_sources",
 ]

@@ -9,7 +9,7 @@ from typing import Any
 
 from symgrad.ir.expr import Expr, make
 from symgrad.ops.tensors.extent import SCALAR, Dim, Extent, ShapeConflict, extent, positions, same, unknown
-from symgrad.ops.tensors.row import KEEPDIM, Attribute, Ref, TensorOp, same_of_tangent
+from symgrad.ops.tensors.row import KEEPDIM, LIKE, VIEW, Attribute, Ref, TensorOp, pushforward, same_of_tangent
 
 _DIMS = Attribute("dim", "dims", required=True)
 KEPT = (_DIMS, KEEPDIM)
@@ -50,26 +50,30 @@ def restore(value: Expr, node: Expr) -> Expr:
 
     Where everything was reduced there is nothing to do: a scalar broadcasts.
     """
-    dim, keep, of = node["dim"], node["keepdim"], node.args[0]
+    dim, keep = node["dim"], node["keepdim"]
     if dim is None or keep is True:
         return value
-    known = extent(of)
-    places = None if isinstance(keep, Ref) or not known.dims else positions(dim, known)
+    places = _dropped(node)
     if places is not None:
         return unsqueeze(value, *sorted(places))
-    return make("restore", value, of, dim=dim, keepdim=keep)
+    return make("restore", value, node.args[0], dim=dim, keepdim=keep)
 
 
 def drop(value: Expr, node: Expr) -> Expr:
     """The inverse of `restore`: dimensions of size 1 go where `node` drops those that it reduces."""
-    dim, keep, of = node["dim"], node["keepdim"], node.args[0]
+    dim, keep = node["dim"], node["keepdim"]
     if dim is None or keep is True:
         return value
-    known = extent(of)
-    places = None if isinstance(keep, Ref) or not known.dims else positions(dim, known)
+    places = _dropped(node)
     if places is not None:
         return squeeze(value, *sorted(places))
     return make("drop", value, dim=dim, keepdim=keep)
+
+
+def _dropped(node: Expr) -> tuple[int, ...] | None:
+    """The dimensions that a reduction along some of them drops; None where that is not known."""
+    known = extent(node.args[0])
+    return None if isinstance(node["keepdim"], Ref) or not known.dims else positions(node["dim"], known)
 
 
 def count(node: Expr) -> Expr:
@@ -170,29 +174,21 @@ def _transposed_by(name: str) -> dict[str, Any]:
 PLACES = (
     TensorOp(
         "unsqueeze",
-        view=True,
-        whole=True,
-        same=True,
         attributes=(_DIMS,),
         vjp=lambda node, g: (squeeze(g, *node["dim"]),),
-        jvp=lambda node, t: None if t[0] is None else unsqueeze(t[0], *node["dim"]),
+        jvp=pushforward(lambda node, own: unsqueeze(own, *node["dim"])),
         extent=_unsqueezed,
-        linear=True,
-        cost=0.0,
         definition=_unsqueeze,
+        **VIEW,
     ),
     TensorOp(
         "squeeze",
-        view=True,
-        whole=True,
-        same=True,
         attributes=(_DIMS,),
         vjp=lambda node, g: (unsqueeze(g, *node["dim"]),),
-        jvp=lambda node, t: None if t[0] is None else squeeze(t[0], *node["dim"]),
+        jvp=pushforward(lambda node, own: squeeze(own, *node["dim"])),
         extent=_squeezed,
-        linear=True,
-        cost=0.0,
         definition=_squeeze,
+        **VIEW,
     ),
     TensorOp(  # the dimension that is left comes last
         "diagonal",
@@ -255,7 +251,7 @@ INTERNAL = (
         "boundary",
         torch="{0}",
         vjp=lambda node, g: (_accumulated(g),),
-        jvp=lambda node, t: None if t[0] is None else _accumulated(t[0]),
+        jvp=pushforward(lambda node, own: _accumulated(own)),
         shape_of=0,
         linear=True,
         cost=0.0,
@@ -282,36 +278,24 @@ INTERNAL = (
         "sum_to",
         view=True,
         exact=True,
-        operands=("input", "like"),
         vjp=lambda node, g: (expand(g, node.args[0]), None),
-        jvp=lambda node, t: None if t[0] is None else sum_to(t[0], node.args[1]),
-        linear=True,
-        shape_of=1,
-        shape_only=frozenset({1}),
+        jvp=pushforward(lambda node, own: sum_to(own, node.args[1])),
+        **LIKE,
     ),
     TensorOp(
         "expand",
-        view=True,
-        whole=True,
-        same=True,
-        operands=("input", "like"),
         vjp=lambda node, g: (sum_to(g, node.args[0]), None),
-        jvp=lambda node, t: None if t[0] is None else expand(t[0], node.args[1]),
-        linear=True,
-        shape_of=1,
-        shape_only=frozenset({1}),
-        cost=0.0,
+        jvp=pushforward(lambda node, own: expand(own, node.args[1])),
+        **LIKE | VIEW,
     ),
     TensorOp(  # its own transposed: what was summed is broadcast
         "conform",
         view=True,
         exact=True,
-        operands=("input", "like"),
+        torch="rt.conform({0}, {shape1})",
         vjp=lambda node, g: (conform(g, node.args[0]), None),
-        jvp=lambda node, t: None if t[0] is None else conform(t[0], node.args[1]),
-        linear=True,
-        shape_of=1,
-        shape_only=frozenset({1}),
+        jvp=pushforward(lambda node, own: conform(own, node.args[1])),
+        **LIKE,
     ),
     TensorOp(  # `unsqueeze` if the reduced dimensions are gone: not for a scalar, nor with `keepdim`
         "restore",
@@ -319,6 +303,7 @@ INTERNAL = (
         same=True,
         operands=("input", "of"),
         attributes=KEPT,
+        torch="rt.restore({0}, {dim}, {shape1})",
         vjp=lambda node, g: (make("drop", g, **dict(node.attrs)), None),
         jvp=same_of_tangent,
         linear=True,

@@ -135,8 +135,8 @@ def quotient(whole: Dim, part: Dim) -> Dim | None:
 
 def number_of(value: Expr) -> Dim:
     """The size that a Python number in a formula is: a number, the size of a named dimension, or a product of these."""
-    if value.number is not None and value.number.denominator == 1:
-        return int(value.number)
+    if value.integer is not None:
+        return value.integer
     if value.op == "count" and isinstance(value["dim"], tuple) and len(value["dim"]) == 1:
         dims, place = extent(value.args[0]).dims, value["dim"][0]
         return dims[place] if -len(dims) <= place < 0 else ("size", value)

@@ -11,8 +11,8 @@ from typing import Any
 from symgrad.ir.expr import ZERO, Expr, make, split_coefficient
 from symgrad.ir.traversal import topological
 from symgrad.ops.tensors import sizes
-from symgrad.ops.tensors.extent import Dim, Extent, ShapeConflict, extent, positions, unknown
-from symgrad.ops.tensors.row import DIM, Attribute, Ref, Tangents, TensorOp, same_of_tangent
+from symgrad.ops.tensors.extent import Dim, Extent, ShapeConflict, extent, place_along, positions, size_along, unknown
+from symgrad.ops.tensors.row import DIM, LIKE, VIEW, Attribute, Ref, Tangents, TensorOp, same_of_tangent
 from symgrad.ops.tensors.shaping import squeeze
 
 
@@ -44,19 +44,17 @@ def between(x: Expr, dim: int, start: Expr, stop: Expr | None) -> Expr:
 
 def _between_size(node: Expr, operands: tuple[Extent, ...]) -> Extent:
     of = operands[0]
-    places = positions(node["dim"], of)
-    if places is None or not of.dims:
-        if of.exact:
-            raise ShapeConflict("a tensor without dimensions has no slices")
+    place = place_along(node["dim"], of, "no slices")
+    if place is None:
         return unknown(node)
-    size = of.dims[places[0]]
+    size = of.dims[place]
     bounds = [_bound(number, size) for number in node.args[1:]]
     if any(bound is None for bound in bounds):
-        return resized(of, places[0], ("slice", size, *node.args[1:]))
+        return resized(of, place, ("slice", size, *node.args[1:]))
     first, last = (bound for bound in bounds if bound is not None)
     if all(isinstance(n, int) for n in (first, last, size)) and not 0 <= first <= last <= size:  # type: ignore[operator]
         raise ShapeConflict(f"a dimension of size {size} has no slice {node.args[1]}:{node.args[2]}")
-    return resized(of, places[0], sizes.less(last, first))
+    return resized(of, place, sizes.less(last, first))
 
 
 def _bound(number: Expr, size: Dim) -> Dim | None:
@@ -97,12 +95,8 @@ def _sliced_size(node: Expr, size: Dim) -> Dim:
 
 def _sliced(node: Expr, operands: tuple[Extent, ...]) -> Extent:
     (of,) = operands
-    places = positions(node["dim"], of)
-    if places is None or not of.dims:
-        if of.exact:
-            raise ShapeConflict("a tensor without dimensions has no slices")
-        return unknown(node)
-    return resized(of, places[0], _sliced_size(node, of.dims[places[0]]))
+    place = place_along(node["dim"], of, "no slices")
+    return unknown(node) if place is None else resized(of, place, _sliced_size(node, of.dims[place]))
 
 
 def resized(of: Extent, place: int, size: Dim) -> Extent:
@@ -116,9 +110,7 @@ def chunks(x: Expr, count: int, dim: Any) -> list[Expr]:
     """Equal parts along a dimension."""
     if not isinstance(count, int) or count < 1:
         raise ValueError("chunk needs the number of parts, a whole number")
-    known = extent(x)
-    places = positions(dim, known)
-    size = known.dims[places[0]] if places is not None and known.dims else None
+    size = size_along(dim, extent(x))
     if isinstance(size, int) and size % count:
         raise ShapeConflict(f"a dimension of size {size} has no {count} equal parts")
     return [make("chunk", x, dim=dim, chunks=count, index=k) for k in range(count)] if count > 1 else [x]
@@ -126,9 +118,7 @@ def chunks(x: Expr, count: int, dim: Any) -> list[Expr]:
 
 def splits(x: Expr, parts: Any, dim: Any) -> list[Expr]:
     """Parts of given sizes along a dimension; of one size, where the dimension's is known."""
-    known = extent(x)
-    places = positions(dim, known)
-    size = known.dims[places[0]] if places is not None and known.dims else None
+    size = size_along(dim, extent(x))
     if isinstance(parts, int):
         if not isinstance(size, int):
             raise ValueError("split needs the sizes of all parts in a list where that of the dimension has a name")
@@ -145,13 +135,13 @@ def splits(x: Expr, parts: Any, dim: Any) -> list[Expr]:
 
 def _chunked(node: Expr, operands: tuple[Extent, ...]) -> Extent:
     (of,) = operands
-    places = positions(node["dim"], of)
-    if places is None or not of.dims:
+    place = place_along(node["dim"], of)
+    if place is None:
         return unknown(node)
-    size = of.dims[places[0]]
+    size = of.dims[place]
     if isinstance(size, int) and size % node["chunks"]:
         raise ShapeConflict(f"a dimension of size {size} has no {node['chunks']} equal parts")
-    return resized(of, places[0], sizes.divided(size, node["chunks"]))
+    return resized(of, place, sizes.divided(size, node["chunks"]))
 
 
 def _slice_jvp(node: Expr, t: Tangents) -> Expr | None:
@@ -216,7 +206,8 @@ _SLICE = (
 _CHUNK = (DIM, Attribute("chunks", "int", required=True), Attribute("index", "int", required=True))
 
 MOVES: dict[str, Any] = {"jvp": same_of_tangent, "linear": True, "whole": True, "exact": True}
-_PUTS: dict[str, Any] = {"shape_of": 1, "shape_only": frozenset({1}), **MOVES}
+_VIEW: dict[str, Any] = {**MOVES, **VIEW}
+_PUTS: dict[str, Any] = {**LIKE, **MOVES}
 
 INTERNAL = (
     TensorOp(
@@ -224,14 +215,10 @@ INTERNAL = (
         attributes=_SLICE,
         vjp=lambda node, g: (make("slice_back", g, node.args[0], **dict(node.attrs)),),
         extent=_sliced,
-        cost=0.0,
-        same=True,
-        view=True,
-        **MOVES | {"jvp": _slice_jvp},
+        **_VIEW | {"jvp": _slice_jvp},
     ),
     TensorOp(
         "slice_back",
-        operands=("input", "like"),
         attributes=_SLICE,
         torch="rt.slice_back({0}, {shape1}, {dim}, {start}, {stop}, {step})",
         vjp=lambda node, g: (make("slice", g, **dict(node.attrs)), None),
@@ -243,7 +230,7 @@ INTERNAL = (
         attributes=_SLICE,
         torch="rt.slice_added({0}, {1}, {dim}, {start})",
         vjp=lambda node, g: (g, make("slice", g, **dict(node.attrs))),
-        jvp=lambda node, t: None if t == (None, None) else _slice_added(node, *(ZERO if x is None else x for x in t)),
+        jvp=lambda node, t: _slice_added(node, *(ZERO if x is None else x for x in t)),
         shape_of=0,
         opened=lambda node: _slice_added(node, *node.args),
     ),
@@ -255,19 +242,15 @@ INTERNAL = (
         torch="rt.between({0}, {1}, {2}, {dim})",
         vjp=lambda node, g: (make("between_back", g, node.args[0], *node.args[1:], dim=node["dim"]), None, None),
         extent=_between_size,
-        cost=0.0,
-        same=True,
-        view=True,
-        **MOVES,
+        **_VIEW,
     ),
     TensorOp(
         "between_back",
-        operands=("input", "like", "start", "stop"),
         attributes=(DIM,),
         numbers=frozenset({2, 3}),
         torch="rt.between_back({0}, {shape1}, {2}, {3}, {dim})",
         vjp=lambda node, g: (make("between", g, *node.args[2:], dim=node["dim"]), None, None, None),
-        **_PUTS,
+        **_PUTS | {"operands": ("input", "like", "start", "stop")},
     ),
     TensorOp(
         "chunk",
@@ -275,14 +258,10 @@ INTERNAL = (
         torch="rt.chunk({0}, {chunks}, {dim})[{index}]",
         vjp=lambda node, g: (make("chunk_back", g, node.args[0], **dict(node.attrs)),),
         extent=_chunked,
-        cost=0.0,
-        same=True,
-        view=True,
-        **MOVES | {"jvp": _chunk_jvp},
+        **_VIEW | {"jvp": _chunk_jvp},
     ),
     TensorOp(
         "chunk_back",
-        operands=("input", "like"),
         attributes=_CHUNK,
         torch="rt.chunk_back({0}, {shape1}, {chunks}, {dim}, {index})",
         vjp=lambda node, g: (make("chunk", g, **dict(node.attrs)), None),

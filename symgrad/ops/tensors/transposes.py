@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from symgrad.ir.expr import Expr, make
 from symgrad.ops.tensors.extent import Extent, ShapeConflict, extent, positions, unknown
-from symgrad.ops.tensors.row import Attribute, TensorOp
+from symgrad.ops.tensors.row import VIEW, Attribute, TensorOp, pushforward, same_of_tangent
 
 
 def _transposed(node: Expr, operands: tuple[Extent, ...]) -> Extent:
@@ -66,48 +66,32 @@ def _swapped(x: Expr, transposition: str) -> Expr | None:
     return None
 
 
-def _swap(x: Expr, node: Expr) -> Expr:
-    return make("transpose", x, dim0=node["dim0"], dim1=node["dim1"])
-
-
 ROWS = (
     TensorOp(
         "transpose",
-        whole=True,
-        same=True,
-        view=True,
         attributes=(Attribute("dim0", "dim", required=True), Attribute("dim1", "dim", required=True)),
         torch="{0}.transpose({attributes})",
-        vjp=lambda node, g: (_swap(g, node),),
-        jvp=lambda node, t: None if t[0] is None else _swap(t[0], node),
+        vjp=lambda node, g: (make("transpose", g, **dict(node.attrs)),),
+        jvp=same_of_tangent,
         extent=_transposed,
-        linear=True,
-        cost=0.0,
+        **VIEW,
     ),
     TensorOp(
         "mT",
-        whole=True,
-        same=True,
-        view=True,
         torch="{0}.mT",
         vjp=lambda node, g: (matrix_transpose(g),),
-        jvp=lambda node, t: None if t[0] is None else matrix_transpose(t[0]),
+        jvp=pushforward(lambda node, own: matrix_transpose(own)),
         extent=_matrix,
-        linear=True,
-        cost=0.0,
         method="mT",
+        **VIEW,
     ),
     TensorOp(
         "T",
-        whole=True,
-        same=True,
-        view=True,
         torch="{0}.T",
         vjp=lambda node, g: (plain_transpose(g),),
-        jvp=lambda node, t: None if t[0] is None else plain_transpose(t[0]),
+        jvp=pushforward(lambda node, own: plain_transpose(own)),
         extent=_plain_transposed,
-        linear=True,
-        cost=0.0,
         method="T",
+        **VIEW,
     ),
 )

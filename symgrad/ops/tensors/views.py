@@ -10,7 +10,7 @@ from typing import Any
 from symgrad.ir.expr import Expr, make
 from symgrad.ops.tensors import sizes
 from symgrad.ops.tensors.extent import Dim, Extent, ShapeConflict, extent, positions, unknown
-from symgrad.ops.tensors.row import Attribute, Ref, TensorOp, same_of_tangent
+from symgrad.ops.tensors.row import LIKE, VIEW, Attribute, Ref, TensorOp, same_of_tangent
 from symgrad.ops.tensors.slices import place_of
 
 
@@ -63,7 +63,7 @@ def _movedim(x: Expr, source: Any, destination: Any) -> Expr:
 # ------------------------------------------------------------------------------------------------ reshaping
 def _reshaped(node: Expr, operands: tuple[Extent, ...]) -> Extent:
     of = operands[0]
-    if any(size.number is not None and size.number.denominator != 1 for size in node.args[1:]):
+    if any(size.number is not None and size.integer is None for size in node.args[1:]):
         raise ShapeConflict(f"reshape of {of} into sizes that are not whole")
     dims = [sizes.number_of(size) for size in node.args[1:]]
     if not of.exact:
@@ -135,9 +135,7 @@ def _unflattened(node: Expr, operands: tuple[Extent, ...]) -> Extent:
     return Extent((*of.dims[:k], *found, *of.dims[k + 1 :]), of.lead)
 
 
-_VIEW: dict[str, Any] = {
-    "jvp": same_of_tangent, "linear": True, "cost": 0.0, "whole": True, "same": True, "view": True,
-}  # fmt: skip
+_VIEW: dict[str, Any] = {"jvp": same_of_tangent, **VIEW}
 _BACK: dict[str, Any] = {"vjp": lambda node, g: (back(g, node.args[0]), *(None for _ in node.args[1:]))}
 _SHAPE = frozenset(range(1, 17))
 
@@ -194,11 +192,8 @@ ROWS = (
 INTERNAL = (
     TensorOp(
         "reshape_as",
-        operands=("input", "like"),
         torch="{0}.reshape({shape1})",
         vjp=lambda node, g: (back(g, node.args[0]), None),
-        shape_of=1,
-        shape_only=frozenset({1}),
-        **_VIEW,
+        **LIKE | _VIEW,
     ),
 )

@@ -2,32 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from symgrad.ir.expr import Expr, make
 from symgrad.ops.tensors import sizes
 from symgrad.ops.tensors.extent import Dim, Extent, ShapeConflict, unknown
-from symgrad.ops.tensors.products import trilinear
-from symgrad.ops.tensors.row import Attribute, Ref, Tangents, TensorOp, same_of_tangent
+from symgrad.ops.tensors.products import check_ranks, per_dim, steps, trilinear
+from symgrad.ops.tensors.row import Attribute, Ref, TensorOp, pushforward, same_of_tangent
 from symgrad.ops.tensors.shaping import unsqueeze
 from symgrad.ops.tensors.views import back
 
 _CONVOLUTION = ("stride", "padding", "dilation", "groups")
 
 
-def per_dim(value: Any, k: int) -> Any:
-    """The value of an attribute that has one for all dimensions or one for each."""
-    return value[k % len(value)] if isinstance(value, tuple) else value
-
-
 # ------------------------------------------------------------------------------------------------ transposed
 def _transposed_shape(dims: int, node: Expr, operands: tuple[Extent, ...]) -> Extent:
     x, weight = operands
-    if x.exact and len(x.dims) not in (dims + 1, dims + 2):
-        raise ShapeConflict(f"{node.op}: {x} is no shape of the input")
-    if weight.exact and len(weight.dims) != dims + 2:
-        raise ShapeConflict(f"{node.op}: {weight} is no shape of the weight")
+    check_ranks(dims, node.op, x, weight)
     if len(weight.dims) < dims + 2 or len(x.dims) < dims + 1:
         return unknown(node)
     if x.dims[-dims - 1] != weight.dims[0] and not any(
@@ -75,16 +68,11 @@ def _transposed(dims: int) -> TensorOp:
         return value + unsqueeze(bias[0], *range(-dims, 0)) if bias else value
 
     rules, _, _ = trilinear(of_product, of_input, of_weight)
+    stride, padding, dilation, groups = steps(dims)
     return TensorOp(
         name,
         operands=("input", "weight", "bias"),
-        attributes=(
-            Attribute("stride", "ints", 1, least=1, items=dims),
-            Attribute("padding", "ints", 0, least=0, items=dims),
-            Attribute("output_padding", "ints", 0, least=0, items=dims),
-            Attribute("groups", "size", 1, least=1),
-            Attribute("dilation", "ints", 1, least=1, items=dims),
-        ),
+        attributes=(stride, padding, replace(padding, name="output_padding"), groups, dilation),
         torch=f"F.{name}({{0}}, {{1}}, {{attributes}})",
         extent=partial(_transposed_shape, dims),
         optional=1,
@@ -184,10 +172,8 @@ def _largest(dims: int) -> tuple[TensorOp, TensorOp, TensorOp]:
         added = make("add_along", flat(g), indices(node), flat(x), dim=-1)
         return (added if dims == 1 else back(added, x),)
 
-    def jvp(node: Expr, t: Tangents) -> Expr | None:
-        if t[0] is None:
-            return None
-        taken = make("gather", flat(t[0]), indices(node), dim=-1)
+    def push(node: Expr, own: Expr) -> Expr:
+        taken = make("gather", flat(own), indices(node), dim=-1)
         return taken if dims == 1 else back(taken, node)
 
     return (
@@ -200,7 +186,7 @@ def _largest(dims: int) -> tuple[TensorOp, TensorOp, TensorOp]:
             f"{name}_values",
             torch=f"{call}[0]",
             vjp=vjp,
-            jvp=jvp,
+            jvp=pushforward(push),
             saves="i",
             whole=True,
             exact=True,

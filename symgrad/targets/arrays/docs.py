@@ -2,41 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from symgrad.spec.model import Hyperparameter, Tensor
 from symgrad.targets.arrays.layout import Layout
 from symgrad.targets.torch import docs
 from symgrad.targets.torch.layout import Layout as TorchLayout
 
-__all__ = ["function_docstring", "module_docstring", "notes"]
+__all__ = ["function_docstring", "module_docstring"]
 
 
 def module_docstring(layout: Layout, kept: str) -> str:
     """What the module computes, the derivatives, and `kept`, a sentence on residuals."""
-    own, spec = TorchLayout(layout.operation), layout.spec
-    parts = [docs.summary(own), docs.equations(own), docs.derivatives_text(own), docs.wrapped(kept)]
-    parts += [docs.wrapped(spec.doc)] if spec.doc else []
-    parts += [docs.wrapped(f"Reference: {spec.reference}")] if spec.reference else []
-    return docs.escaped("\n\n".join(p for p in parts if p))
+    return docs.page(TorchLayout(layout.operation), docs.wrapped(kept))
 
 
-def function_docstring(layout: Layout, notes: Sequence[str]) -> str:
+def function_docstring(layout: Layout, fixed: str) -> str:
     """The summary, the arguments as far as the spec says something of them, and notes."""
-    spec = layout.spec
-    said = []
-    arguments: tuple[Tensor | Hyperparameter, ...] = (*spec.tensors, *spec.hyperparameters)
-    for argument in arguments:
-        domain = "" if argument.domain is None else f" in {argument.domain}"
-        meaning = f": {argument.doc}" if argument.doc else ""
-        said += [f"{argument.name}{domain}{meaning}"] if domain or meaning else []
-    said += [f"{o.name}: {o.doc}" for o in spec.outputs if o.doc]
-    lines = [docs.wrapped(text, 90).replace("\n", "\n    ") for text in said]
-    parts = [docs.summary(TorchLayout(layout.operation)), "\n".join(lines), docs.wrapped(" ".join(notes), 92)]
-    return docs.escaped("\n\n".join(p for p in parts if p))
+    return docs.function_docstring(TorchLayout(layout.operation), _notes(layout, fixed))
 
 
-def notes(layout: Layout, fixed: str) -> list[str]:
+def _notes(layout: Layout, fixed: str) -> list[str]:
     """What to know of the arguments: hyperparameters are `fixed`, whatever that is called."""
     spec = layout.spec
     parts = []

@@ -172,24 +172,14 @@ class Layout:
         found = []
         for tensor in self.differentiable:
             for output in (o.name for o in self.spec.outputs if o.grad):
-                override = variant.overrides.get(tensor)
-                form = (
-                    variant.tangents.get((output, tensor))
-                    if override is None
-                    else (override.transposed or {}).get(output)
-                )
+                form = variant.tangent_of(output, tensor)
                 if form is not None:
-                    found.append((tensor, output, _normalised(_outer(form), variant.outputs.values())))
+                    found.append((tensor, output, _normalised(form, variant.outputs.values())))
         return found
 
 
 def _returned(template: str, value: Code) -> Statement:
     return Return(code(template, value))
-
-
-def _outer(value: Expr) -> Expr:
-    """A tangent before it is expanded to its output's shape, which the sum of all does."""
-    return value.args[0] if value.op == "expand" and value.args[0].tensors else value
 
 
 def _normalised(form: Expr, outputs: Collection[Expr]) -> Expr:

@@ -21,7 +21,7 @@ from symgrad.targets.arrays.layout import Layout
 from symgrad.targets.arrays.rules import Rule, described, is_light, pulled, pushed
 from symgrad.targets.arrays.signature import checks, signature
 from symgrad.targets.arrays.spelling import Spelling
-from symgrad.targets.constants import constant_value
+from symgrad.targets.constants import definitions
 from symgrad.targets.formatting import format_python
 from symgrad.targets.literals import tuple_of
 from symgrad.targets.torch.docs import listed
@@ -43,27 +43,36 @@ class Framework:
     """What is special about the modules of one framework.
 
     Attributes:
+        name: as specs and the command line call it; its files end with it.
         spelling: its words.
-        runtime: the name of the file that its modules share.
         array: the type of its arrays.
         imports: the line that imports each module of the framework that source may name.
         cut: what a rule by tangents keeps, of arguments and outputs; of all values, if rules say what they `keep`.
         keep: how a value is marked that is kept; none where what is kept is all that is read.
         kept, read: sentences on what is kept by a rule of tangents, and on what one of gradients reads.
         fixed: what hyperparameters are called.
+        skip: the statement that imports the framework into a test, or skips that.
         owner: the parts of the module that owns parameters, if there are any.
+        tested: what its suite is told beside the facts for all frameworks, or in place of them.
     """
 
+    name: str
     spelling: Spelling
-    runtime: str
     array: str
     imports: Mapping[str, str]
     cut: Callable[[Layout, Variant], Sequence[Expr]]
     kept: str
     read: str
     fixed: str
+    skip: str
     keep: Callable[[Expr], str] | None = None
     owner: Callable[[Layout], Mapping[str, Any] | None] = field(default=lambda layout: None)
+    tested: Callable[[Layout], Mapping[str, Any]] = field(default=lambda layout: {})
+
+    @property
+    def runtime(self) -> str:
+        """The name of the file that its modules share."""
+        return f"_runtime_{self.name}.py"
 
 
 @as_written
@@ -89,7 +98,7 @@ def render_module(operation: Operation, framework: Framework) -> str:
         "exported": [*([owner["name"]] if owner else []), spec.op],
         "signature": signature(layout, framework.array),
         "returned": framework.array if outputs == 1 else f"tuple[{', '.join([framework.array] * outputs)}]",
-        "summary": docs.function_docstring(layout, docs.notes(layout, framework.fixed)),
+        "summary": docs.function_docstring(layout, framework.fixed),
         "checks": checks(layout, runtime_name),
         "call": ", ".join([*(t.name for t in spec.tensors), *layout.hyperparameters]),
         "options": _options(layout, framework, cuts),
@@ -99,7 +108,7 @@ def render_module(operation: Operation, framework: Framework) -> str:
         "function": f"_{rule.name}" if rule.name != spec.op else f"_{rule.name}_",
         "residuals": _residuals(layout, rule) if framework.keep and rule.name == "gradients" else "",
         "parameters": ", ".join([*(f"{p}: rt.Arrays" for p in rule.parameters), *values]),
-        "constants": [(name, constant_value(node)) for node, name in layout.constants.items()],
+        "constants": definitions(layout.constants),
         "owner": owner,
     }
     read = reads([*value, *rule.program]) | {"Any" if any(t.default is not None for t in spec.tensors) else "rt"}

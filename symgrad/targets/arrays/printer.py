@@ -96,8 +96,8 @@ class Printer(Arithmetic):
 
     def _as_float(self, value: Expr) -> Code:
         """A value; a whole number as a float, which it is in a choice."""
-        if value.number is not None and value.number.denominator == 1:
-            return constant(float(value.number))
+        if value.integer is not None:
+            return constant(float(value.integer))
         return code("float({0})" if is_number(value) and _is_whole(value) else "{0}", self(value))
 
     def _pow(self, node: Expr) -> Code:

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from symgrad.spec.model import Tensor
 from symgrad.targets.arrays.layout import Layout
 from symgrad.targets.literals import literal
+from symgrad.targets.torch.public import may_be_left_out
 
-__all__ = ["checks", "signature"]
+__all__ = ["checks", "signature", "tensor_arguments"]
 
 
 def signature(layout: Layout, array: str) -> str:
     """Tensors, then hyperparameters, which are keywords where one before has a default."""
-    parts, optional, star = [], False, False
-    for t in layout.spec.tensors:
-        may_be_left_out = _may_be_left_out(t, layout)
-        optional = optional or may_be_left_out
-        kind = f"{array} | None" if t.default is not None else array
-        parts.append(f"{t.name}: {kind}{' = None' if may_be_left_out else ''}")
+    parts = tensor_arguments(layout.spec.tensors, array)
+    optional, star = any(part.endswith("= None") for part in parts), False
     for h in layout.spec.hyperparameters:
         if optional and h.default is None and not star:
             parts.append("*")
@@ -24,6 +23,14 @@ def signature(layout: Layout, array: str) -> str:
         optional = optional or h.default is not None
         parts.append(f"{h.name}: {h.type}{'' if h.default is None else f' = {literal(h.default)}'}")
     return ", ".join(parts)
+
+
+def tensor_arguments(tensors: Sequence[Tensor], array: str) -> list[str]:
+    """Tensors with their annotations; the last of the optional ones may be left out."""
+    return [
+        f"{t.name}: {array}{'' if t.default is None else ' | None'}{' = None' if may_be_left_out(t, tensors) else ''}"
+        for t in tensors
+    ]
 
 
 def checks(layout: Layout, runtime: str) -> list[str]:
@@ -53,9 +60,3 @@ def checks(layout: Layout, runtime: str) -> list[str]:
             text = f"{spec.op}: {h.name} must be in {h.domain}, not {{{h.name}}}"
             lines += [f"if not {test}:", f'    raise ValueError(f"{text}")']
     return lines
-
-
-def _may_be_left_out(tensor: Tensor, layout: Layout) -> bool:
-    """An optional tensor has the default None if no required tensor follows it."""
-    tensors = layout.spec.tensors
-    return all(t.default is not None for t in tensors[tensors.index(tensor) :])

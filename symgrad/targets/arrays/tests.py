@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from symgrad.compiler.operation import Variant
+from symgrad.compiler.operation import Operation, Variant
 from symgrad.compiler.workbench import Workbench
 from symgrad.ir.expr import Expr
 from symgrad.lower.code import words
@@ -14,25 +14,34 @@ from symgrad.lower.conditionals import branches
 from symgrad.lower.naming import class_name
 from symgrad.lower.program import Assign, Program, Return, reads, returned
 from symgrad.lower.python import lines
+from symgrad.resources import environment
 from symgrad.targets.arrays.golden import golden
 from symgrad.targets.arrays.layout import Layout
+from symgrad.targets.arrays.module import Framework
 from symgrad.targets.arrays.schedule import Target, statements
-from symgrad.targets.arrays.signature import signature
-from symgrad.targets.constants import constant_value
+from symgrad.targets.constants import definitions
+from symgrad.targets.formatting import format_python
 from symgrad.targets.literals import literal, tuple_of
 from symgrad.targets.torch.docs import summary
 from symgrad.targets.torch.layout import Layout as Samples
 from symgrad.targets.torch.samples import Shapes, accepted, in_sizes, large_shapes, refused, sampled_range, shapes
 from symgrad.targets.torch.settings import settings
 
-__all__ = ["facts"]
+__all__ = ["facts", "render_test"]
 
 _MOST_CASES = 4
 _LARGE = (16, 17)
 
 
+def render_test(operation: Operation, framework: Framework, package: str = "") -> str:
+    """The test of an operation's module, formatted; it imports that from `package`, from beside itself if empty."""
+    layout = Layout(operation, framework.spelling)
+    context = {**facts(layout), **framework.tested(layout), "framework": framework, "package": package}
+    return format_python(environment().get_template("arrays/test.py.j2").render(**context))
+
+
 def facts(layout: Layout) -> dict[str, Any]:
-    """What a template says of an operation."""
+    """What a template says of an operation in any framework."""
     spec, samples = layout.spec, Samples(layout.operation)
     rules = {t: _rule(layout, t, form) for t, form in layout.operation.program.gradients.items()}
 
@@ -61,12 +70,14 @@ def facts(layout: Layout) -> dict[str, Any]:
         "large": [literal(s) for s in large_shapes(samples)[:1] or (_large(samples) if empty else [])],
         "empty": [literal(s) for s in empty[:1]],
         "golden": list(golden(layout)),
-        "call_signature": signature(layout, "Any"),
+        "owner": False,
+        "sizes": "",
+        "only_reverse": "",
     }
     found["imported"] = reads((*composite, *reference)).union(
         *map(reads, rules.values()), *(words(v) for _, v, _ in refused(spec))
     )
-    found["constants"] = [(name, constant_value(node)) for node, name in layout.constants.items()]
+    found["constants"] = definitions(layout.constants)
     return found
 
 

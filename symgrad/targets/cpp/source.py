@@ -15,9 +15,8 @@ from symgrad.lower.clike import clike_lines
 from symgrad.lower.code import Code, chained, code
 from symgrad.lower.naming import Names
 from symgrad.lower.program import Assign, Declare, If, Program, reads
-from symgrad.parse.formula import formula
 from symgrad.resources import environment
-from symgrad.targets.constants import constant_value
+from symgrad.targets.constants import definitions
 from symgrad.targets.cpp.printer import CppPrinter
 from symgrad.targets.cpp.shared import reserved
 from symgrad.targets.fused import rows
@@ -104,7 +103,7 @@ def render_source(layout: Layout, kernels: Sequence[Kernel]) -> str:
     context: dict[str, Any] = {
         "title": summary(layout),
         "equations": _comment(module_docstring(layout)),
-        "constants": [(name, repr(constant_value(node)), formula(node)) for node, name in constants.items()],
+        "constants": definitions(constants),
         "kernels": written,
         "parts": sorted({w.part for w in written}),
         "any_rows": any(w.by_row for w in written),

@@ -31,8 +31,8 @@ def keep(value: Expr) -> str:
 
 
 FRAMEWORK = Framework(
+    name="jax",
     spelling=JAX,
-    runtime="_runtime_jax.py",
     array="Array",
     imports={
         "jax": "import jax",
@@ -45,4 +45,5 @@ FRAMEWORK = Framework(
     kept="Reverse mode keeps {}.",
     read="Reverse mode keeps {}. There is no forward mode: the rule is not linear in the cotangent.",
     fixed="static",
+    skip='jax = pytest.importorskip("jax")',
 )

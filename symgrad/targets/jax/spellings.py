@@ -3,90 +3,55 @@
 from __future__ import annotations
 
 from symgrad.ops.functions import spelled
-from symgrad.targets.arrays.spelling import Spelling
+from symgrad.targets.arrays.spelling import Spelling, common_functions, common_operations, convolutions
 
 __all__ = ["JAX"]
 
-_JNP = {
-    **{name: name for name in ("exp", "expm1", "log", "log1p", "log2", "log10", "sin", "cos", "tan", "sinh", "cosh")},
-    **{name: name for name in ("tanh", "abs", "sign", "floor", "ceil", "round", "sinc")},
-    **{name: f"arc{name[1:]}" for name in ("asin", "acos", "atan", "asinh", "acosh", "atanh")},
-}
 _SPECIAL = ("digamma", "erf", "erfc", "erfcx", "erfinv", "i0", "i0e", "i1", "i1e", "log_ndtr", "ndtri")
 _SPECIAL_OF_TWO = ("gammainc", "gammaincc", "polygamma", "xlog1py", "xlogy", "zeta")
-_TWO = ("logaddexp", "maximum", "minimum", "heaviside", "hypot", "remainder", "fmod")
+_TWO = ("heaviside", "hypot", "fmod")
 
 JAX = Spelling(
     name="JAX",
     arrays="jnp",
     functions={
         **spelled("jax"),
-        **{name: f"jnp.{own}({{0}})" for name, own in _JNP.items()},
+        **common_functions("jnp"),
         **{name: f"jnp.{name}({{0}}, {{1}})" for name in _TWO},
         **{name: f"special.{name}({{0}})" for name in _SPECIAL},
         **{name: f"special.{name}({{0}}, {{1}})" for name in _SPECIAL_OF_TWO},
-        "atan2": "jnp.arctan2({0}, {1})",
-        "clamp": "jnp.clip({0}, {1}, {2})",
-        "finite": "rt.finite({0})",
         "lgamma": "special.gammaln({0})",
         "pow": "rt.power({0}, {1})",
         "relu": "jax.nn.relu({0})",
         "rsqrt": "jax.lax.rsqrt({0})",
         "sigmoid": "jax.nn.sigmoid({0})",
-        "where": "jnp.where({0}, {1}, {2})",
+        "sinc": "jnp.sinc({0})",
     },
     operations={
-        **{name: f"jnp.{name}({{0}}, {{attributes}})" for name in ("sum", "mean", "prod", "cumsum", "cumprod")},
-        "amax": "jnp.max({0}, {attributes})",
-        "amin": "jnp.min({0}, {attributes})",
-        "var": "rt.var({0}, {attributes})",
+        **common_operations("jnp"),
+        **{name: f"jnp.{name}({{0}}, {{attributes}})" for name in ("cumsum", "cumprod")},
         "logsumexp": "jax.nn.logsumexp({0}, {attributes})",
-        "norm": "rt.norm({0}, {attributes})",
         "softmax": "jax.nn.softmax({0}, {attributes})",
         "log_softmax": "jax.nn.log_softmax({0}, {attributes})",
-        "max_values": "rt.extremum(jnp.argmax, {0}, {attributes})",
-        "min_values": "rt.extremum(jnp.argmin, {0}, {attributes})",
         "max_indices": "jnp.argmax({0}, {attributes})",
         "min_indices": "jnp.argmin({0}, {attributes})",
-        "median_values": "rt.extremum(rt.middle, {0}, {attributes})",
-        "median_indices": "rt.middle({0}, {attributes})",
         **{
-            f"cum{which}_values": f"rt.running(jax.lax.cum{which}, {{0}}, {{attributes}})[0]"
+            f"cum{which}_{of}": f"rt.running(jax.lax.cum{which}, {{0}}, {{attributes}})[{k}]"
             for which in ("max", "min")
+            for k, of in enumerate(("values", "indices"))
         },
-        **{
-            f"cum{which}_indices": f"rt.running(jax.lax.cum{which}, {{0}}, {{attributes}})[1]"
-            for which in ("max", "min")
-        },
-        "topk_values": "rt.topk({0}, {attributes})[0]",
-        "topk_indices": "rt.topk({0}, {attributes})[1]",
-        "sort_values": "rt.sort({0}, {attributes})",
         "sort_indices": "jnp.argsort({0}, {attributes})",
         "logcumsumexp": "rt.logcumsumexp({0}, {attributes})",
-        "scan": "rt.scan({0}, {1}, {axis})",
-        "scan_back": "rt.scan_back({0}, {1}, {axis})",
-        "shifted": "rt.shift({0}, {axis}, {step})",
-        "shifted_from": "rt.shift({0}, {axis}, 1, {start})",
         "cumsum_back": "rt.cumsum_back({0}, {attributes})",
-        "others": "rt.others({0}, {attributes})",
-        "others_slope": "rt.others_slope({0}, {1}, {attributes})",
         "take_along": "jnp.take_along_axis({0}, {1}, {attributes})",
         "gather": "jnp.take_along_axis({0}, {1}, {attributes})",
         "lookup": "jnp.take({0}, {1}, {attributes})",
-        "add_along": "rt.add_along({0}, {1}, {shape}, {attributes})",
-        "add_slices": "rt.add_slices({0}, {1}, {shape}, {attributes})",
-        "segment_sum": "rt.segment_sum({0}, {1}, {2}, {axis})",
         "segment_max": "rt.segment_extremum(jax.ops.segment_max, {0}, {1}, {2}, {axis})",
         "segment_min": "rt.segment_extremum(jax.ops.segment_min, {0}, {1}, {2}, {axis})",
-        "put_along": "rt.put_along({0}, {1}, {shape}, {attributes})",
-        "matmul_left": "rt.matmul_left({0}, {1}, {shape})",
-        "matmul_right": "rt.matmul_right({0}, {1}, {shape})",
-        "matmul": "{0} @ {1}",
         "einsum": "jnp.einsum({equation}, {all})",
-        **{f"conv{n}d": f"rt.conv({n}, {{all}}, {{attributes}})" for n in (1, 2, 3)},
-        **{f"conv{n}d_input": f"rt.conv_input({n}, {{0}}, {{1}}, {{shape}}, {{attributes}})" for n in (1, 2, 3)},
-        **{f"conv{n}d_weight": f"rt.conv_weight({n}, {{0}}, {{1}}, {{shape}}, {{attributes}})" for n in (1, 2, 3)},
-        **{f"conv_transpose{n}d": f"rt.conv_transpose({n}, {{all}}, {{attributes}})" for n in (1, 2, 3)},
+        **convolutions(1),
+        **convolutions(2),
+        **convolutions(3),
         **{f"avg_pool{n}d": f"rt.avg_pool({n}, {{0}}, {{attributes}})" for n in (1, 2, 3)},
         **{f"avg_pool{n}d_back": f"rt.avg_pool_back({n}, {{0}}, {{shape}}, {{attributes}})" for n in (1, 2, 3)},
         **{f"max_pool{n}d_values": f"rt.max_pool({n}, {{0}}, {{attributes}})[0]" for n in (1, 2, 3)},
@@ -100,43 +65,10 @@ JAX = Spelling(
         "logabsdet": "jnp.linalg.slogdet({0})[1]",
         "cholesky": "jnp.linalg.cholesky({0})",
         "cat": "jnp.concatenate(({all},), axis={axis})",
-        "between": "rt.cut({0}, {axis}, {1}, {2})",
-        "between_back": "rt.cut_back({0}, {shape}, {axis}, {1}, {2})",
-        "slice": "rt.cut({0}, {attributes})",
-        "slice_back": "rt.cut_back({0}, {shape}, {attributes})",
-        "chunk": "rt.chunk({0}, {axis}, {chunks}, {index})",
-        "chunk_back": "rt.chunk_back({0}, {shape}, {axis}, {chunks}, {index})",
-        "part": "rt.part({0}, {axis}, {index}, {shapes})",
         "flip": "jnp.flip({0}, {dims})",
-        "roll": "jnp.roll({0}, {shifts}, {dims})",
-        "pad": "rt.pad({0}, {pad})",
-        "permute": "{0}.transpose({dims})",
-        "reshape": "{0}.reshape({rest})",
-        "reshape_as": "{0}.reshape({shape})",
-        "flatten": "rt.flatten({0}, {start_dim}, {end_dim})",
-        "unflatten": "rt.unflatten({0}, {axis}, {rest})",
-        "tril": "jnp.tril({0}, {diagonal})",
-        "triu": "jnp.triu({0}, {diagonal})",
-        "arange": "jnp.arange({0})",
-        "random_bits": "rt.random_bits({shape}, {0})",
         "detach": "jax.lax.stop_gradient({0})",
-        "transpose": "{0}.swapaxes({dim0}, {dim1})",
         "mT": "{0}.mT",
-        "T": "{0}.T",
-        "held": "{0}",
-        "floated": "{0}",
-        "boundary": "{0}",
         "diagonal": "jnp.diagonal({0}, axis1={dim1}, axis2={dim2})",
-        "diag_embed": "rt.diag_embed({0}, {dim1}, {dim2})",
-        "sum_to": "rt.sum_to({0}, {shape})",
-        "expand": "jnp.broadcast_to({0}, {shape})",
-        "fill": "jnp.full({shape}, {0})",
-        "conform": "rt.conform({0}, {shape})",
-        "unsqueeze": "jnp.expand_dims({0}, {attributes})",
-        "squeeze": "jnp.squeeze({0}, {attributes})",
-        "restore": "rt.restore({0}, {axis}, {shape})",
-        "drop": "rt.drop({0}, {axis}, {keepdims})",
-        "count": "",
     },
     # JAX has 1 for the derivative of abs at 0, and 1/2 for that of clip at its ends.
     differentiated={"abs": "rt.magnitude({0})", "clamp": "rt.clamp({0}, {1}, {2})"},

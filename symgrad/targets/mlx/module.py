@@ -12,6 +12,7 @@ from symgrad.lower.naming import Names, class_name
 from symgrad.spec.model import Parameter
 from symgrad.targets.arrays.layout import Layout
 from symgrad.targets.arrays.module import Framework
+from symgrad.targets.arrays.signature import tensor_arguments
 from symgrad.targets.literals import literal, tuple_of
 from symgrad.targets.mlx.spellings import MLX
 from symgrad.targets.torch.docs import listed
@@ -54,11 +55,6 @@ def _owner(layout: Layout) -> dict[str, Any] | None:
     signature_ += [f"{called[h.name]}: {h.type} = {literal(h.default)}" for h in optional]
     signature_ += [f"{called[t]}: float = {literal(float(p.init))}" for t, p in owned.items()]
     inputs = [t for t in spec.tensors if t.name not in owned]
-    later = [t for k, t in enumerate(inputs) if all(u.default is not None for u in inputs[k:])]
-    arguments = [
-        f"{t.name}: mx.array{' | None' if t.default is not None else ''}{' = None' if t in later else ''}"
-        for t in inputs
-    ]
     values = [f"self.{attributes[t.name]}" if t.name in owned else t.name for t in spec.tensors]
     values += [f"{h}=self.{attributes[h]}" for h in layout.hyperparameters]
     lines = [f"self.{attributes[h]} = {called[h]}" for h in layout.hyperparameters]
@@ -69,7 +65,7 @@ def _owner(layout: Layout) -> dict[str, Any] | None:
         "signature": ", ".join(["self", *signature_]),
         "lines": lines,
         "owned": listed(list(owned)),
-        "inputs": ", ".join(["self", *arguments]),
+        "inputs": ", ".join(["self", *tensor_arguments(inputs, "mx.array")]),
         "passed": ", ".join(values),
         "shown": shown,
     }
@@ -85,9 +81,26 @@ def _shape(dims: Sequence[int | str]) -> str:
     return tuple_of([str(d) for d in dims])
 
 
+def _tested(layout: Layout) -> dict[str, Any]:
+    """What the module owns, and what MLX itself cannot do; its suite has no checks of empty and of large arrays."""
+    module = layout.spec.module
+    owned = module.parameters if module else ()
+    sizes = {d: (p.tensor, k) for p in owned for k, d in enumerate(p.shape or ()) if isinstance(d, str)}
+    formulas = (f for v in layout.variants for f in v.formulas.values())
+    convolves = any(n.op.startswith("conv") for n in topological(*formulas))
+    return {
+        "owner": module is not None,
+        "owned": literal([p.tensor for p in owned]),
+        "sizes": literal(tuple(sizes.items())) if sizes else "",
+        "only_reverse": "MLX has no forward mode and no vmap of its convolutions" if convolves else "",
+        "empty": [],
+        "large": [],
+    }
+
+
 FRAMEWORK = Framework(
+    name="mlx",
     spelling=MLX,
-    runtime="_runtime_mlx.py",
     array="mx.array",
     imports={"mx": "import mlx.core as mx"},
     cut=cut,
@@ -95,5 +108,7 @@ FRAMEWORK = Framework(
     read="The gradients read {} beside the cotangents. There is no forward mode: the rule is not linear in the "
     "cotangent.",
     fixed="Python values",
+    skip='mx = pytest.importorskip("mlx.core")',
     owner=_owner,
+    tested=_tested,
 )

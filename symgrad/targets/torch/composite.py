@@ -34,7 +34,7 @@ def composite(layout: Layout, form_of: Callable[[Expr], Expr] = lambda formula: 
         fixed = {o.name for o in layout.spec.outputs if not o.grad and not is_index(variant.formulas[o.name])}
         formulas = variant.formulas
         around = operands_in_order(beside(formulas.values()), scope.known)
-        printing = layout.printing_beside(around, layout.printing_as_written)
+        printing = layout.printing(around, as_written=True)
         results = []
         for o, local in layout.outputs.items():
             value = cast(name(local), formulas[o], scope.known)

@@ -107,7 +107,9 @@ def surrogate(layout: Layout) -> Program:
                 def result(differentiated: Code) -> Statement:
                     return Return(_through(value, [differentiated]))
 
-                return statements([Target("", ex.add(*terms), (), result)], Scope(names, dict(known)), layout.printing)
+                return statements(
+                    [Target("", ex.add(*terms), (), result)], Scope(names, dict(known)), layout.printing()
+                )
             parts = [Printer(known, layout.constants)(e) for e in machine(terms)]
             if rest:
                 own = shown_of(

@@ -11,6 +11,7 @@ from symgrad.explain.equations import derivatives, readable, with_sizes
 from symgrad.ir.expr import symbol
 from symgrad.ir.traversal import substitute
 from symgrad.parse.formula import formula
+from symgrad.spec.model import Hyperparameter, Tensor
 from symgrad.targets.torch.layout import Layout
 
 _WIDTH = 96
@@ -43,18 +44,34 @@ def summary(layout: Layout) -> str:
     return text if text.endswith((".", "!", "?")) else text + "."
 
 
+def function_docstring(layout: Layout, notes: Sequence[str]) -> str:
+    """The summary, what the spec says of arguments and outputs, a line each, and notes."""
+    spec = layout.spec
+    said = []
+    arguments: tuple[Tensor | Hyperparameter, ...] = (*spec.tensors, *spec.hyperparameters)
+    for argument in arguments:
+        domain = "" if argument.domain is None else f" in {argument.domain}"
+        meaning = f": {argument.doc}" if argument.doc else ""
+        said += [f"{argument.name}{domain}{meaning}"] if domain or meaning else []
+    said += [f"{o.name}: {o.doc}" for o in spec.outputs if o.doc]
+    lines = [wrapped(text, 90).replace("\n", "\n    ") for text in said]
+    parts = [summary(layout), "\n".join(lines), wrapped(" ".join(notes), 92)]
+    return escaped("\n\n".join(p for p in parts if p))
+
+
 def module_docstring(layout: Layout, note: str = "", proven: str = "") -> str:
     """Formula, derivatives, what is saved, how accurate it is, what is proven, a note, and where it comes from."""
-    spec = layout.spec
     certificate = f"Proven: {proven}" if proven else ""  # as `files/hashes.py` knows it
     facts = "\n".join(filter(None, [_residuals(layout), _accuracy(layout), certificate]))
-    parts = [summary(layout), equations(layout), derivatives_text(layout), facts]
-    if note:
-        parts.append(wrapped(note))
-    if spec.doc:
-        parts.append(wrapped(spec.doc))
-    if spec.reference:
-        parts.append(wrapped(f"Reference: {spec.reference}"))
+    return page(layout, facts, wrapped(note))
+
+
+def page(layout: Layout, *facts: str) -> str:
+    """Formula and derivatives, some facts, the spec's own words, and where it comes from."""
+    spec = layout.spec
+    reference = f"Reference: {spec.reference}" if spec.reference else ""
+    parts = [summary(layout), equations(layout), derivatives_text(layout), *facts]
+    parts += [wrapped(spec.doc), wrapped(reference)]
     return escaped("\n\n".join(p for p in parts if p))
 
 

@@ -229,8 +229,8 @@ def _has_float(node: Expr) -> bool:
 
 
 def _is_divisor(factor: Expr) -> bool:
-    n = factor.args[1].number if factor.op == "pow" else None
-    return n is not None and n < 0 and n.denominator == 1
+    n = factor.args[1].integer if factor.op == "pow" else None
+    return n is not None and n < 0
 
 
 def _keeps_whole(node: Expr) -> bool:
@@ -263,7 +263,7 @@ def is_whole(number: Expr) -> bool:
         return True
     leaves = [n for n in topological(number) if not n.args]
     whole = all(n["kind"] in ("int", "bool") if n.op == "sym" else n.number is not None for n in leaves)
-    return whole and all(n.number is None or n.number.denominator == 1 for n in topological(number))
+    return whole and all(n.number is None or n.integer is not None for n in topological(number))
 
 
 def _is_total(operands: Operands) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TypeAlias
@@ -28,88 +28,20 @@ from symgrad.targets.torch.roundings import roundings
 PrintingOf: TypeAlias = "Callable[[Mapping[Expr, str | Code], Mapping[Expr, Code], Mapping[Expr, Code]], Printer]"
 
 # Names that the methods of a generated module use themselves.
-_RESERVED = [
-    "ctx",
-    "inputs",
-    "outputs",
-    "output",
-    "saved",
-    "terms",
-    "dtype",
-    "torch",
-    "math",
-    "F",
-    "Any",
-    "Tensor",
-    "Function",
-    "forward_ad",
-    "self",
-    "device",
-    "value",
-    "isinstance",
-    "tuple",
-    "sum",
-    "len",
-    "None",
-    "True",
-    "False",
-    "staticmethod",
-    "property",
-    "super",
-    "type",
-    "rt",
-    "ValueError",
-    "residuals",
-    "float",
-    "int",
-    "bool",
-    "str",
-]
+_RESERVED = """
+    ctx inputs outputs output saved terms dtype torch math F Any Tensor Function forward_ad self device value isinstance
+    tuple sum len None True False staticmethod property super type rt ValueError residuals float int bool str
+"""
 
 # What torch's ctx has already, and what the methods put there themselves.
-_ON_CTX = frozenset(
-    [
-        "apply",
-        "autocast",
-        "backward",
-        "boxed_grads_call",
-        "call",
-        "clear_saved_tensors_on_access",
-        "dirty_tensors",
-        "dtypes",
-        "forward",
-        "generate_vmap_rule",
-        "inputs",
-        "jvp",
-        "mark_dirty",
-        "mark_non_differentiable",
-        "mark_shared_storage",
-        "materialize_grads",
-        "maybe_clear_saved_tensors",
-        "metadata",
-        "name",
-        "needs_input_grad",
-        "next_functions",
-        "non_differentiable",
-        "op",
-        "outputs",
-        "register_hook",
-        "register_prehook",
-        "requires_grad",
-        "residuals",
-        "save_for_backward",
-        "save_for_forward",
-        "saved_for_forward",
-        "saved_tensors",
-        "saved_variables",
-        "set_materialize_grads",
-        "setup_context",
-        "shapes",
-        "to_save",
-        "vjp",
-        "vmap",
-    ]
-)
+_ON_CTX = """
+    apply autocast backward boxed_grads_call call clear_saved_tensors_on_access dirty_tensors dtypes forward
+    generate_vmap_rule inputs jvp mark_dirty mark_non_differentiable mark_shared_storage materialize_grads
+    maybe_clear_saved_tensors metadata name needs_input_grad next_functions non_differentiable op outputs register_hook
+    register_prehook requires_grad residuals save_for_backward save_for_forward saved_for_forward saved_tensors
+    saved_variables set_materialize_grads setup_context shapes to_save vjp vmap
+"""
+_TAKEN_ON_CTX = frozenset(_ON_CTX.split())
 
 _ACCURATE = frozenset(row.name for row in FUNCTIONS.values() if row.introduced)
 
@@ -133,7 +65,7 @@ class Layout:
     @cached_property
     def _names(self) -> tuple[Names, dict[str, str], dict[str, str]]:
         spec = self.spec
-        names = Names([*_RESERVED, f"{self.class_name}Function", f"{self.class_name}InplaceFunction"])
+        names = Names([*_RESERVED.split(), f"{self.class_name}Function", f"{self.class_name}InplaceFunction"])
         for output in spec.outputs:
             names.reserve(f"grad_{output.name}")
         for tensor in spec.tensors:
@@ -162,7 +94,7 @@ class Layout:
             own = f"own{hyperparameter}"
             while own in self.argument_names:
                 own += "_"
-        elif hyperparameter in _ON_CTX or hyperparameter.startswith(("_", "without_")):
+        elif hyperparameter in _TAKEN_ON_CTX or hyperparameter.startswith(("_", "without_")):
             own += "_"
         return attribute(name("ctx"), own)
 
@@ -205,37 +137,28 @@ class Layout:
         return known
 
     def printing(
-        self, names: Mapping[Expr, str | Code], shapes: Mapping[Expr, Code], dtypes: Mapping[Expr, Code]
-    ) -> Printer:
-        """A printer in some scope, with the constants of the module."""
-        return Printer(names, self.constants, shapes, dtypes)
+        self,
+        beside: Sequence[Code | str] = (),
+        *,
+        as_written: bool = False,
+        differentiable: bool = False,
+        introduced: Collection[str] = (),
+    ) -> PrintingOf:
+        """What makes a printer in some scope, with the constants of the module; in the dtype of what is `beside` whole
+        numbers, floats are made of these."""
+        how = {"as_written": as_written, "differentiable": differentiable}
+        return lambda names, shapes, dtypes: Printer(
+            names, self.constants, shapes, dtypes, introduced=introduced, beside=beside, **how
+        )
 
-    def printing_as_written(
-        self, names: Mapping[Expr, str | Code], shapes: Mapping[Expr, Code], dtypes: Mapping[Expr, Code]
-    ) -> Printer:
-        """The same for composites, which call torch."""
-        return Printer(names, self.constants, shapes, dtypes, as_written=True)
-
-    def printing_derivatives(
-        self, names: Mapping[Expr, str | Code], shapes: Mapping[Expr, Code], dtypes: Mapping[Expr, Code]
-    ) -> Printer:
-        """The same for what autograd may differentiate."""
-        return Printer(names, self.constants, shapes, dtypes, differentiable=True)
-
-    def printing_recorded(
-        self, names: Mapping[Expr, str | Code], shapes: Mapping[Expr, Code], dtypes: Mapping[Expr, Code]
-    ) -> Printer:
+    def printing_derivatives(self, beside: Sequence[Code | str]) -> PrintingOf:
         """The same for derivatives, which autograd may differentiate again."""
-        return Printer(names, self.constants, shapes, dtypes, differentiable=True, introduced=self._introduced)
+        return self.printing(beside, differentiable=True, introduced=self._introduced)
 
     @cached_property
     def _introduced(self) -> frozenset[str]:
         """Functions that the spec does not have, and of which torch's own derivative is less accurate."""
         return _ACCURATE - {n.op for n in topological(*self.operation.program.outputs.values())}
-
-    def printing_beside(self, values: Sequence[Code | str], printing: PrintingOf) -> PrintingOf:
-        """The same for whole numbers beside some values, in whose dtype floats are made of them."""
-        return lambda names, shapes, dtypes: printing(names, shapes, dtypes).with_beside(values)
 
     def symbol(self, argument: str) -> Expr:
         """The symbol of an argument."""
@@ -247,6 +170,11 @@ class Layout:
         return [variant for _, variant in self.operation.variants()]
 
     @cached_property
+    def formulas(self) -> list[Expr]:
+        """The formulas of all variants."""
+        return [f for variant in self.variants for f in variant.formulas.values()]
+
+    @cached_property
     def lets(self) -> dict[Expr, str]:
         """The names that the spec gives to intermediates, by their forms."""
         return {form: name for variant in self.variants for form, name in variant.lets.items()}
@@ -254,7 +182,7 @@ class Layout:
     @cached_property
     def places(self) -> dict[Expr, str]:
         """The tensors of integers that name places, which stay integers, with their local names."""
-        named = places(f for variant in self.variants for f in variant.formulas.values())
+        named = places(self.formulas)
         pairs = zip(self.spec.tensors, self.tensors, strict=True)
         return {self.symbol(t.name): local for t, local in pairs if self.symbol(t.name) in named}
 

@@ -9,9 +9,8 @@ from symgrad.compiler.operation import Operation, as_written
 from symgrad.lower.code import words
 from symgrad.lower.program import reads
 from symgrad.lower.python import lines
-from symgrad.parse.formula import formula
 from symgrad.resources import environment
-from symgrad.targets.constants import constant_value
+from symgrad.targets.constants import definitions
 from symgrad.targets.formatting import format_python
 from symgrad.targets.torch import dispatch, docs, public
 from symgrad.targets.torch.imports import module_imports
@@ -74,7 +73,7 @@ def _context(layout: Layout, methods: Methods, fused: Fused | None, proven: str)
         "docstring": docs.module_docstring(layout, fused.note if fused else _note(layout), proven),
         "class_docstring": docs.class_docstring(layout),
         "exported": ", ".join(f'"{n}"' for n in public.exported(layout)),
-        "constants": [(name, repr(constant_value(node)), formula(node)) for node, name in layout.constants.items()],
+        "constants": definitions(layout.constants),
         "functions": public.functions(layout),
         "returns": public.returns(layout),
         "results": _results(layout),

@@ -107,11 +107,6 @@ def _sum_to(printer: Printer, node: Expr) -> Code:
     return code("{0}.sum_to_size({1})", printer(value), print_shape(printer, like))
 
 
-def _conform(printer: Printer, node: Expr) -> Code:
-    value, like = node.args
-    return code("rt.conform({0}, {1})", printer(value), print_shape(printer, like))
-
-
 def _count(printer: Printer, node: Expr) -> Code:
     like, dim = node.args[0], node["dim"]
     if dim is None and like not in printer.names and extent(like).exact:
@@ -140,11 +135,6 @@ def _squeeze(printer: Printer, node: Expr) -> Code:
     if of.op == "slice" and of not in printer.names and dims == (of["dim"],):
         return code("{0}.select({1}, {2})", printer(of.args[0]), of["dim"], of["start"])
     return code("{0}.squeeze({1})", printer(of), constant(dims[0] if len(dims) == 1 else dims))
-
-
-def _restore(printer: Printer, node: Expr) -> Code:
-    value, of = node.args
-    return code("rt.restore({0}, {1}, {2})", printer(value), attribute(printer, node["dim"]), print_shape(printer, of))
 
 
 def _drop(printer: Printer, node: Expr) -> Code:
@@ -186,16 +176,10 @@ def _norm(printer: Printer, node: Expr) -> Code:
     return code("torch.linalg.vector_norm({0}, {1})", printer(node.args[0]), given)
 
 
-def _helper(template: str) -> Callable[[Printer, Expr], Code]:
-    """A call of a helper with the operands and the dimension."""
-    return lambda printer, node: code(template, [*map(printer, node.args), attribute(printer, node["dim"])])
-
-
 def _cumsum_back(printer: Printer, node: Expr) -> Code:
-    dim, of = attribute(printer, node["dim"]), node.args[0]
-    if not extent(of).dims:  # perhaps a scalar
-        return code("rt.cumsum_backward({0}, {1})", printer(of), dim)
-    return code("{0}.flip({1}).cumsum({1}).flip({1})", printer(of), dim)
+    if not extent(node.args[0]).dims:  # perhaps a scalar
+        return _by_row(printer, node)
+    return code("{0}.flip({1}).cumsum({1}).flip({1})", printer(node.args[0]), attribute(printer, node["dim"]))
 
 
 # ------------------------------------------------------------------------------------------------ slices
@@ -234,17 +218,12 @@ def _joined_part(printer: Printer, node: Expr) -> Code:
 
 
 # ------------------------------------------------------------------------------------------------ products
-def _matmul_left(printer: Printer, node: Expr) -> Code:
-    g, b, like = node.args
-    return code("rt.matmul_left({0}, {1}, {2})", printer(g), printer(b), print_shape(printer, like))
-
-
 def _matmul_right(printer: Printer, node: Expr) -> Code:
     a, g, like = node.args
     known = extent(like)
     if known.exact and len(known.dims) == 2:
         return code("rt.rows({0}).mT @ rt.rows({1})", printer(a), printer(g))
-    return code("rt.matmul_right({0}, {1}, {2})", printer(a), printer(g), print_shape(printer, like))
+    return _by_row(printer, node)
 
 
 def _einsum(printer: Printer, node: Expr) -> Code:
@@ -284,23 +263,18 @@ SPECIAL: dict[str, Callable[[Printer, Expr], Code]] = {
     "again": _again,
     "expand": _expand,
     "sum_to": _sum_to,
-    "conform": _conform,
     "count": _count,
     "unsqueeze": _unsqueeze,
     "squeeze": _squeeze,
-    "restore": _restore,
     "drop": _drop,
     "amax": _extremum,
     "amin": _extremum,
     "logsumexp": _logsumexp,
     "prod": _prod,
     "norm": _norm,
-    "others": _helper("rt.others({0})"),
-    "others_slope": _helper("rt.others_slope({0})"),
     "cumsum_back": _cumsum_back,
     "slice": _slice,
     "part": _joined_part,
-    "matmul_left": _matmul_left,
     "matmul_right": _matmul_right,
     "einsum": _einsum,
     **dict.fromkeys(("conv1d", "conv2d", "conv3d"), _conv),

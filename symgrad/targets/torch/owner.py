@@ -121,7 +121,7 @@ def owner(layout: Layout) -> dict[str, Any] | None:
         "reset": [f"torch.nn.init.constant_(self.{names[p.tensor]}, self.{own.initial[p.tensor]})" for p in parameters],
         "inputs": "".join(
             f", {own.inputs[t.name]}: Tensor{' | None' if t.default is not None else ''}"
-            + (" = None" if may_be_left_out(t, layout) else "")
+            + (" = None" if may_be_left_out(t, spec.tensors) else "")
             for t in spec.tensors
             if t.name in own.inputs
         ),

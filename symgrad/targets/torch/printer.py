@@ -62,12 +62,6 @@ class Printer(Arithmetic):
             beside=self.beside,
         )
 
-    def with_beside(self, beside: Sequence[Code | str]) -> Printer:
-        """The same printer with these values beside whole numbers."""
-        changed = copy(self)
-        changed.beside = beside
-        return changed
-
     def is_local(self, node: Expr) -> bool:
         """Whether a value has a name."""
         return isinstance(self.names.get(node), str)
@@ -82,7 +76,8 @@ class Printer(Arithmetic):
         if node.op == "floated" and whole:
             return self._as_float(whole[0])
         if whole:
-            printer = self.with_beside(())
+            printer = copy(self)
+            printer.beside = ()
             conditions = {a: self(a) for a in node.args if a.is_boolean}
             printer.names = {**self.names, **conditions, **{a: self._as_float(a) for a in whole}}
             return printer._computed(node, of_floats=True)

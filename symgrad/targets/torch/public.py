@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from symgrad.ir.traversal import topological
 from symgrad.spec.model import Hyperparameter, Tensor
 from symgrad.targets.literals import literal, quoted
 from symgrad.targets.torch.dispatch import is_nonlinear, reads_overwritten, written_over
-from symgrad.targets.torch.docs import escaped, listed, summary, wrapped
+from symgrad.targets.torch.docs import function_docstring, listed
 from symgrad.targets.torch.floats import read_as_floats
 from symgrad.targets.torch.layout import Layout
 from symgrad.targets.torch.rank_check import rank_checks
@@ -53,7 +53,7 @@ def tensor_type(tensor: Tensor, layout: Layout) -> str:
     """The annotation of a tensor argument."""
     parts = ["Tensor"]
     if _is_number_friendly(layout) and set(tensor.shape or ()) <= {"..."}:
-        parts.append({"float": "float", "int": "int", "bool": "bool"}[tensor.dtype])
+        parts.append(tensor.dtype)
     if tensor.default is not None:
         parts.append("None")
     return " | ".join(parts)
@@ -61,7 +61,7 @@ def tensor_type(tensor: Tensor, layout: Layout) -> str:
 
 def seeds(layout: Layout) -> frozenset[str]:
     """The hyperparameters that determine what is drawn: a generator may be given for one."""
-    nodes = topological(*(f for v in layout.variants for f in v.formulas.values()))
+    nodes = topological(*layout.formulas)
     return frozenset(s.name for n in nodes if n.op == "random_bits" for s in n.args[1].symbols if s["kind"] == "int")
 
 
@@ -81,7 +81,7 @@ def signature(layout: Layout, overwritten: str | None = None) -> str:
     """
     parts = [
         f"{t.name}: {'Tensor' if t.name == overwritten else tensor_type(t, layout)}"
-        f"{' = None' if may_be_left_out(t, layout) else ''}"
+        f"{' = None' if may_be_left_out(t, layout.spec.tensors) else ''}"
         for t in layout.spec.tensors
     ]
     optional = any(part.endswith("= None") for part in parts)
@@ -94,9 +94,8 @@ def signature(layout: Layout, overwritten: str | None = None) -> str:
     return ", ".join(parts)
 
 
-def may_be_left_out(tensor: Tensor, layout: Layout) -> bool:
-    """An optional tensor has the default None if no required tensor follows it."""
-    tensors = layout.spec.tensors
+def may_be_left_out(tensor: Tensor, tensors: Sequence[Tensor]) -> bool:
+    """An optional tensor has the default None if no required one of the tensors follows it."""
     return all(t.default is not None for t in tensors[tensors.index(tensor) :])
 
 
@@ -107,7 +106,7 @@ def method_signature(layout: Layout) -> str:
     ]
     if not layout.spec.hyperparameters:  # apply() may be called without what may be absent
         tensors = [
-            f"{text} = None" if may_be_left_out(t, layout) else text
+            f"{text} = None" if may_be_left_out(t, layout.spec.tensors) else text
             for t, text in zip(layout.spec.tensors, tensors, strict=True)
         ]
     return ", ".join([*tensors, *(f"{layout.arguments[h.name]}: {h.type}" for h in layout.spec.hyperparameters)])
@@ -152,24 +151,11 @@ def _function(layout: Layout, name: str, overwritten: str | None, text: str) -> 
 
 def _docstring(layout: Layout) -> str:
     spec = layout.spec
-    parts = [summary(layout)]
-    arguments: tuple[Tensor | Hyperparameter, ...] = (*spec.tensors, *spec.hyperparameters)
-    said = [_said(x) for x in arguments] + [f"{o.name}: {o.doc}" for o in spec.outputs if o.doc]
-    if any(said):
-        parts.append("\n".join(wrapped(text, 90).replace("\n", "\n    ") for text in said if text))
     notes = []
     if len(spec.tensors) > 1 and not any(t.shape for t in spec.tensors):
         notes.append("The tensors broadcast; any of them may be a number.")
     notes.append(_raises(layout))
-    parts.append(wrapped(" ".join(notes), 92))
-    return escaped("\n\n".join(parts))
-
-
-def _said(argument: Tensor | Hyperparameter) -> str:
-    """What a docstring says of an argument: its domain and its meaning, as far as the spec has them."""
-    domain = "" if argument.domain is None else f" in {argument.domain}"
-    meaning = f": {argument.doc}" if argument.doc else ""
-    return f"{argument.name}{domain}{meaning}" if domain or meaning else ""
+    return function_docstring(layout, notes)
 
 
 def _raises(layout: Layout) -> str:

@@ -42,7 +42,7 @@ def sampled_ranges(layout: Layout) -> list[Range]:
     """A range for each tensor: the spec's, or one where the formulas are defined, if there is one."""
     spec = layout.spec
     usual = [sampled_range(t, spec) for t in spec.tensors]
-    regions = list(_regions(f for v in layout.variants for f in v.formulas.values()))
+    regions = list(_regions(layout.formulas))
     choices = [_choices(t, spec, own) for t, own in zip(spec.tensors, usual, strict=True)]
     defined: list[Range] | None = None
     for ranges in islice(product(*choices), _MOST_TRIED):

@@ -54,7 +54,7 @@ _STEPS = tuple(map(math.sqrt, (2, 3, 5, 7, 11, 13, 17, 19)))  # multiples of one
 def shapes(layout: Layout) -> tuple[list[Shapes], list[Shapes]]:
     """Shapes of all tensors to test with, and others with no elements."""
     spec = layout.spec
-    roots = [f for v in layout.variants for f in v.formulas.values()]
+    roots = layout.formulas
     operations = [n for n in topological(*roots) if is_tensor_op(n)]
     directed = any(n.get("dim") is not None for n in operations)
     if any(t.shape is not None for t in spec.tensors):
@@ -96,8 +96,7 @@ def _has_places(layout: Layout, shapes: Shapes) -> bool:
     bound: dict[object, int] = {}
     for t, shape in zip(spec.tensors, shapes, strict=True):
         bound |= dict(zip(reversed(t.shape or ()), reversed(shape or ()), strict=False))
-    formulas = [f for v in layout.variants for f in v.formulas.values()]
-    named, shifted = places(formulas), shifts(formulas)
+    named, shifted = places(layout.formulas), shifts(layout.formulas)
     tensors = {layout.symbol(t.name): t for t in spec.tensors if layout.symbol(t.name) in named}
     drawn = {s: sampled_range(t, spec)[1] + shifted[s][1] for s, t in tensors.items()}
     return all(drawn[s] <= bound.get(d, math.inf) for s, dims in named.items() for d in dims if isinstance(d, str))
@@ -182,7 +181,7 @@ def _fitting_of(layout: Layout) -> Fitting:
     read = read_as_attributes(layout)
     values = [dict(zip((h.name for h in layout.spec.hyperparameters), v, strict=True)) for v in settings(layout)]
     attributes = list({tuple(sorted((n, v) for n, v in s.items() if n in read)): s for s in values}.values())
-    return Fitting([f for v in layout.variants for f in v.formulas.values()], attributes)
+    return Fitting(layout.formulas, attributes)
 
 
 def shapes_beside(layout: Layout, fixed: Mapping[str, tuple[int, ...]], shapes: Shapes) -> Shapes:

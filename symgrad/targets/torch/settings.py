@@ -82,7 +82,7 @@ def _values(spec: Spec, h: Hyperparameter, is_attribute: bool) -> list[Any]:
 
 def read_as_attributes(layout: Layout) -> frozenset[str]:
     """The hyperparameters that tensor operations take as attributes, bounds or sizes, which indices may reach."""
-    nodes = topological(*(f for v in layout.variants for f in v.formulas.values()))
+    nodes = topological(*layout.formulas)
     rows = [(n, TENSOR_OPS[n.op]) for n in nodes if n.op in TENSOR_OPS]
     given = [s for n, row in rows for k in row.numbers if k < len(n.args) for s in n.args[k].symbols]
     return references(nodes) | {s.name for s in given if s["kind"] == "int"}

@@ -18,10 +18,9 @@ from symgrad.lower.program import Assign, Program, Return, reads
 from symgrad.lower.python import lines
 from symgrad.lower.schedule import Scope, Target, statements
 from symgrad.ops.functions import FUNCTIONS
-from symgrad.parse.formula import formula
 from symgrad.plan.saving import Saved
 from symgrad.resources import environment
-from symgrad.targets.constants import constant_value
+from symgrad.targets.constants import definitions
 from symgrad.targets.formatting import format_python
 from symgrad.targets.literals import quoted
 from symgrad.targets.torch import dispatch, docs, samples
@@ -68,7 +67,7 @@ class _Facts:
         self.constants = layout.constants
         self.settings = settings(layout)
         self.shapes, self.empty = samples.shapes(layout)
-        self.formulas = [f for v in layout.variants for f in v.formulas.values()]
+        self.formulas = layout.formulas
         self.figures = figures(layout)
         self.nodes = topological(*self.formulas)
         self.pointwise = not any(map(is_tensor_op, self.nodes))
@@ -95,7 +94,7 @@ class _Facts:
                 {"quantity": quoted(f.quantity), "rows": f.rows, "float32": f.float32, "float64": f.float64}
                 for f in accuracy
             ],
-            "constants": [f"{name} = {constant_value(n)!r}  # {formula(n)}" for n, name in self.constants.items()],
+            "constants": definitions(self.constants),
         }
 
     # ------------------------------------------------------------------------------------------ names
@@ -270,7 +269,7 @@ class _Facts:
             scope = Scope(layout.names(), layout.symbols(), lets=layout.lets)
             targets = [Target(f"own_{t}", value) for t, value in given.items()]
             cotangents = [f"grad_{o.name}" for o in layout.spec.outputs if o.grad]
-            printing = layout.printing_beside(cotangents, layout.printing)
+            printing = layout.printing(cotangents)
             results = [f"own_{t}" if t in given else constant(None) for t in overridden]
             return (*statements(targets, scope, printing), Return(code("({0},)", results)))
 

@@ -7,10 +7,9 @@ import struct
 from collections.abc import Callable, Mapping
 from typing import ClassVar
 
-from symgrad.accuracy.evaluate import exact
 from symgrad.ir.expr import Expr
 from symgrad.lower.code import Code, binary, code, constant, joined, minus, name
-from symgrad.targets.constants import constant_name, number
+from symgrad.targets.constants import constant_name, constant_value, number
 from symgrad.targets.fused.writing import POWERS, PassPrinter
 from symgrad.targets.triton.spellings import SPELLINGS
 
@@ -31,7 +30,7 @@ class TritonPrinter(PassPrinter):
         value = self(node)
         if node in self.names or not node.is_static:
             return value
-        if node.is_boolean or (not strict and _is_single(_value(node))):
+        if node.is_boolean or (not strict and _is_single(constant_value(node))):
             return value
         return code("tl.full((), {0}, {1}.dtype)", value, self.typed)
 
@@ -90,7 +89,8 @@ class TritonPrinter(PassPrinter):
             return constant(node.op == "true")
         if node.number is not None:
             return number(node.number)
-        value = _value(node)
+        value = constant_value(node)
+        assert value is not None
         if value < 0:
             return minus(self(-node))
         if not math.isfinite(value):
@@ -103,15 +103,9 @@ class TritonPrinter(PassPrinter):
         return name(self.constants[node])
 
 
-def _value(node: Expr) -> float:
-    """The value of an expression without symbols, correctly rounded."""
-    (value,) = exact([node], {}, 200)
-    return float(value)
-
-
-def _is_single(value: float) -> bool:
-    """Whether float32 holds a number."""
-    if not math.isfinite(value):
+def _is_single(value: float | None) -> bool:
+    """Whether float32 holds a number, if it is one."""
+    if value is None or not math.isfinite(value):
         return True
     try:
         (rounded,) = struct.unpack("f", struct.pack("f", value))

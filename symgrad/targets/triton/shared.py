@@ -33,22 +33,7 @@ def reserved() -> frozenset[str]:
 
 
 _OF_PASSES = (
-    *(
-        "triton",
-        "tl",
-        "libdevice",
-        "PASSES",
-        "TritonError",
-        "INDEX",
-        "BLOCK",
-        "ROWS",
-        "RUN",
-        "WHOLE",
-        "VARIES",
-        "T",
-        "rows",
-        "length",
-    ),
-    *("sizes", "outer", "column", "within", "left", "step", "row", "place", "begin", "tile"),
+    *("triton", "tl", "libdevice", "PASSES", "TritonError", "INDEX", "BLOCK", "ROWS", "RUN", "WHOLE", "VARIES", "T"),
+    *("rows", "length", "sizes", "outer", "column", "within", "left", "step", "row", "place", "begin", "tile"),
 )
 _BUILTIN = ("float", "int", "len", "list", "min", "max", "print", "range", "isinstance", "getattr", "hasattr", "math")

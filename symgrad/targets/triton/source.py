@@ -14,9 +14,8 @@ from symgrad.lower.code import Code, code, names_in, source
 from symgrad.lower.naming import Names
 from symgrad.lower.program import Assign, If, Program, Statement, reads, returned
 from symgrad.lower.python import lines
-from symgrad.parse.formula import formula
 from symgrad.resources import environment
-from symgrad.targets.constants import constant_value
+from symgrad.targets.constants import definitions
 from symgrad.targets.formatting import format_python
 from symgrad.targets.fused.kernels import Kernel
 from symgrad.targets.fused.picks import known_before
@@ -69,7 +68,7 @@ def render_source(layout: Layout, kernels: Sequence[Kernel]) -> str:
     written = [_Writer(layout, kernel, constants).write() for kernel in kernels]
     context: dict[str, Any] = {
         "docstring": module_docstring(layout),
-        "constants": [(name, repr(constant_value(node)), formula(node)) for node, name in constants.items()],
+        "constants": definitions(constants),
         "kernels": written,
         "any_rows": any(w.by_row for w in written),
     }

@@ -24,6 +24,7 @@ from ._runtime_arrays import (
     mixed_bits,
     part,
     quotient,
+    several,
     sum_to,
     tuple_of,
     unflatten,
@@ -345,7 +346,8 @@ def diag_embed(value: Array, dim1: int, dim2: int) -> Array:
     """Put the last dimension on the diagonal of two new ones."""
     own = mx.eye(value.shape[-1]) > 0
     square = mx.where(own, mx.expand_dims(value, -1), 0)
-    return _moved(_moved(square, -1, max(dim1, dim2)), -2 if max(dim1, dim2) == -1 else -1, min(dim1, dim2))
+    first, last = sorted((dim1, dim2))
+    return mx.moveaxis(mx.moveaxis(square, -1, last), -2 if last == -1 else -1, first)
 
 
 def diagonal(x: Array, dim1: int, dim2: int) -> Array:
@@ -353,10 +355,6 @@ def diagonal(x: Array, dim1: int, dim2: int) -> Array:
     first, last = sorted((dim1 % x.ndim, dim2 % x.ndim))
     moved = mx.moveaxis(mx.moveaxis(x, last, -1), first, -2)
     return mx.where(mx.eye(moved.shape[-1]) > 0, moved, 0).sum(-1)
-
-
-def _moved(value: Array, source: int, destination: int) -> Array:
-    return mx.moveaxis(value, source, destination)
 
 
 def cut_back(
@@ -689,7 +687,7 @@ def conv_transpose(
     dilation: Any = 1,
 ) -> Array:
     """Return PyTorch's transposed convolution: the gradient of a convolution in its input."""
-    each = [n if isinstance(n, tuple) else (n,) * dims for n in (stride, padding, output_padding, dilation)]
+    each = [several(n, dims) for n in (stride, padding, output_padding, dilation)]
     sizes = zip(x.shape[-dims:], weight.shape[-dims:], *each, strict=True)
     lengths = [(n - 1) * s - 2 * p + d * (k - 1) + more + 1 for n, k, s, p, more, d in sizes]
     shape = (*x.shape[: -dims - 1], weight.shape[1] * groups, *lengths)
@@ -730,36 +728,6 @@ def bounded(x: Array) -> Array:
 def bounded_below(x: Array) -> Array:
     """Return an argument of erfcx, which grows as exp(x**2) below 0, where that divides; as `bounded` does."""
     return mx.maximum(x, -math.sqrt(math.log(mx.finfo(x.dtype).max) - 5))  # its slope is finite there, too
-
-
-def sinc(x: Array) -> Array:
-    """Return ``sin(pi x) / (pi x)``, and 1 at 0."""
-    return _sinc(x)
-
-
-def erfc(x: Array) -> Array:
-    """Return the complementary error function."""
-    return _erfc(x)
-
-
-def erfcx(x: Array) -> Array:
-    """Return ``exp(x**2) * erfc(x)``."""
-    return _erfcx(x)
-
-
-def log_ndtr(x: Array) -> Array:
-    """Return the logarithm of the normal distribution function."""
-    return _log_ndtr(x)
-
-
-def ndtri(p: Array) -> Array:
-    """Return the inverse of the normal distribution function."""
-    return _ndtri(p)
-
-
-def lgamma(x: Array) -> Array:
-    """Return the logarithm of the absolute gamma function."""
-    return _lgamma(x)
 
 
 def digamma(x: Array) -> Array:
@@ -808,7 +776,8 @@ def _sinc_slope(x: Array, y: Array) -> Array:
     return mx.where(near, series, (mx.cos(math.pi * safe) - y) / safe)
 
 
-_sinc = _elementary("sinc", _sinc_value, _sinc_slope)
+sinc = _elementary("sinc", _sinc_value, _sinc_slope)
+"""Return ``sin(pi x) / (pi x)``, and 1 at 0."""
 
 _ROOT_PI = math.sqrt(math.pi)
 
@@ -900,10 +869,14 @@ def _ndtri_slope(p: Array, x: Array) -> Array:
     return mx.where(tail == 0, math.inf, 1 / (tail * _log_ndtr_slope(-mx.abs(x), mx.log(tail))))
 
 
-_erfc = _elementary("erfc", _erfc_value, lambda x, y: -2 / _ROOT_PI * _gauss(x))
-_erfcx = _elementary("erfcx", _erfcx_value, _erfcx_slope)
-_log_ndtr = _elementary("log_ndtr", _log_ndtr_value, _log_ndtr_slope)
-_ndtri = _elementary("ndtri", _ndtri_value, _ndtri_slope)
+erfc = _elementary("erfc", _erfc_value, lambda x, y: -2 / _ROOT_PI * _gauss(x))
+"""Return the complementary error function."""
+erfcx = _elementary("erfcx", _erfcx_value, _erfcx_slope)
+"""Return ``exp(x**2) * erfc(x)``."""
+log_ndtr = _elementary("log_ndtr", _log_ndtr_value, _log_ndtr_slope)
+"""Return the logarithm of the normal distribution function."""
+ndtri = _elementary("ndtri", _ndtri_value, _ndtri_slope)
+"""Return the inverse of the normal distribution function."""
 
 # lgamma(x) / ((x - 1) (x - 2)) on [1, 2] as a Chebyshev series in 2 x - 3.
 _LGAMMA = (
@@ -936,7 +909,8 @@ def _lgamma_value(x: Array) -> Array:
     return mx.where(x < 0.5, mx.where(x == -math.inf, math.inf, reflected), positive)
 
 
-_lgamma = _elementary("lgamma", _lgamma_value, lambda x, y: digamma(x))
+lgamma = _elementary("lgamma", _lgamma_value, lambda x, y: digamma(x))
+"""Return the logarithm of the absolute gamma function."""
 
 # digamma(x) / (x - its root) on [1, 2] as a polynomial in x - 3/2.
 _DIGAMMA = (

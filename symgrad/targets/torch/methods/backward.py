@@ -82,7 +82,7 @@ class Backward(Common):
 
     @property
     def _printing(self) -> PrintingOf:
-        return self.layout.printing_beside(self._cotangents(), self.layout.printing_recorded)
+        return self.layout.printing_derivatives(self._cotangents())
 
     def _needed_anyway(self, scope: Scope, kept: Sequence[Saved], variant: Variant) -> Program:
         """What all gradients read and intermediates are computed from: it stands once, before these."""

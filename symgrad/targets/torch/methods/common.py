@@ -18,7 +18,6 @@ from symgrad.lower.conditionals import branches
 from symgrad.lower.program import Assign, Condition, Program, Return, reads, returned, unpacking, wanted
 from symgrad.lower.schedule import Scope
 from symgrad.ops.tensors import data_arguments, is_index
-from symgrad.ops.tensors.shapes import shape_sources
 from symgrad.plan.saving import Saved, read_by
 from symgrad.targets.torch.layout import Layout
 from symgrad.targets.torch.printer import Printer
@@ -206,14 +205,6 @@ class Common:
         if layout.mixes and not layout.wide_slopes:
             return alike(names, "float32" if layout.widens_slopes else "bool", values)
         return widening(names, "_", layout.wide_slopes, values=values) if layout.widens_slopes else ()
-
-    def _is_pointwise(self, variant: Variant) -> bool:
-        """Whether the only gradient has its input's shape by itself."""
-        if len(self.layout.spec.tensors) > 1:
-            return False
-        own = frozenset({self.layout.symbol(self.layout.spec.tensors[0].name)})
-        pointwise = all(shape_sources(f) == own for f in variant.formulas.values())
-        return pointwise and all(shape_sources(o.gradient) <= own for o in variant.overrides.values())
 
     def _once(self, results: Sequence[Code | str | None]) -> Return:
         """The return of a derivative, which may be one that must not be differentiated."""

@@ -97,7 +97,7 @@ class Forward(Common):
     def printing_formulas(self, variant: Variant, names: Mapping[Expr, str | Code]) -> PrintingOf:
         """A printer of formulas, in which whole numbers are beside what the names say."""
         around = operands_in_order(beside(variant.formulas.values()), names)
-        return self.layout.printing_beside(around, self.layout.printing_derivatives)  # tracers differentiate it
+        return self.layout.printing(around, differentiable=True)  # tracers differentiate it
 
     def _widening(self, variant: Variant, scope: Scope) -> _Widening:
         """How the tensors are widened, and the outputs rounded to their dtypes."""

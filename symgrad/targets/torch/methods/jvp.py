@@ -62,7 +62,7 @@ class Jvp(Common):
         def result(value: Code) -> Statement:
             return self._once(self._results([code(own, value)]))
 
-        printing = layout.printing_beside([name], layout.printing_recorded)
+        printing = layout.printing_derivatives([name])
         target = Target(name, value, (), result)
         program = statements([target], scope, printing, fused=True)
         return self._widened(unpacked, names, (*self._refusals(variant), *program))
@@ -108,25 +108,12 @@ class Jvp(Common):
         if not targets:
             return (*refusals, returned(self._results(results)))
         tangents = [f"tangent_{t}" for t in layout.differentiable]
-        printing = layout.printing_beside(tangents, layout.printing_recorded)
+        printing = layout.printing_derivatives(tangents)
         targets.sort(key=itemgetter(0))
         certain = len({place for place, _ in targets}) == len(layout.differentiable)
         sums = statements([t for _, t in targets], scope, printing, fused=True, certain=certain)
         return self._widened(unpacked, names, (*refusals, *start, *sums, self._once(self._results(results))))
 
     def _tangent_terms(self, output: str, variant: Variant) -> list[tuple[str, Expr]]:
-        terms = []
-        for tensor in self.layout.differentiable:
-            override = variant.overrides.get(tensor)
-            if override is None:
-                value = variant.tangents.get((output, tensor))
-            else:
-                value = (override.transposed or {}).get(output)
-            if value is not None:
-                terms.append((tensor, _without_outer_expansion(value)))
-        return terms
-
-
-def _without_outer_expansion(value: Expr) -> Expr:
-    """The tangent before it is expanded to its output's shape, which the runtime does at the return."""
-    return value.args[0] if value.op == "expand" and value.args[0].tensors else value
+        terms = ((tensor, variant.tangent_of(output, tensor)) for tensor in self.layout.differentiable)
+        return [(tensor, value) for tensor, value in terms if value is not None]

@@ -9,7 +9,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd import Function
 
 from . import _runtime as rt
 
@@ -58,16 +57,13 @@ class Extern:
         def backward(ctx: Any, *grads: Any) -> Any:
             kept = ctx.saved_tensors
             found, given = kept[: len(kept) - ctx.given], kept[len(kept) - ctx.given :]
-            if given and not rt.differentiated() and not rt.forward_mode():
+            if given and not rt.differentiated():
                 gradients = extern.gradients(ctx, given, grads)
                 if gradients is not None:
                     return gradients
             return function.backward(rt.Saved(ctx, found), *grads)
 
-        own: tuple[Any, ...] = (forward, backward, function.jvp)
-        methods = {m.__name__: staticmethod(m) for m in own}
-        members = {"__module__": function.__module__, "__doc__": function.__doc__}
-        return infer, type(function.__name__, (Function,), {**members, **methods}), None
+        return infer, rt.function_like(function, forward=forward, backward=backward, jvp=function.jvp), None
 
     def outputs(self, args: tuple[Any, ...], count: int) -> Any:
         """Return the outputs, None where the formula is to serve."""

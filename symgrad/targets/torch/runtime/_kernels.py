@@ -224,7 +224,7 @@ class Kernels:
                     return results[0] if outputs == 1 else results
             return function.jvp(rt.Saved(ctx, found), *tangents)
 
-        record = _function_like(function, forward=forward, backward=backward, jvp=jvp)
+        record = rt.function_like(function, forward=forward, backward=backward, jvp=jvp)
         return infer, record, functools.partial(kernels.quick, function, outputs, backward)
 
     def quick(
@@ -282,7 +282,7 @@ class Kernels:
             gradients = backward(_Late(kernels, function, outputs, ctx, saved), *grads)
             return *(gradients if isinstance(gradients, tuple) else (gradients,))[:count], None
 
-        own = _function_like(function, forward=forward, backward=pull)
+        own = rt.function_like(function, forward=forward, backward=pull)
         direct: Any = _apply_of(own)
         return call
 
@@ -316,12 +316,6 @@ def _picked(places: Sequence[int]) -> Callable[[tuple[Any, ...]], tuple[Any, ...
     if list(places) == list(range(first, first + len(places))):
         return itemgetter(slice(first, first + len(places)))
     return itemgetter(*places)
-
-
-def _function_like(function: Any, **methods: Any) -> Any:
-    """Return a Function with methods of its own, named as another."""
-    members = {"__module__": function.__module__, "__doc__": function.__doc__}
-    return type(function.__name__, (Function,), {**members, **{k: staticmethod(m) for k, m in methods.items()}})
 
 
 def _apply_of(function: Any) -> Any:

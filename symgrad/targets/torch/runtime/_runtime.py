@@ -460,13 +460,12 @@ def fit(ctx: Any, place: int, grad: Tensor | None) -> Tensor | None:
 
 def accumulate(ctx: Any, place: int, total: Tensor | None, grad: Tensor) -> Tensor:
     """Add what one more cotangent contributes to a gradient, in its shape; it is rounded last."""
-    grad = _summed(grad, shape(ctx, place))
-    return grad if total is None else total + grad
+    return added(total, _summed(grad, shape(ctx, place)))
 
 
-def added(total: Tensor | None, cotangent: Tensor) -> Tensor:
-    """Add one more term to a cotangent."""
-    return cotangent if total is None else total + cotangent
+def added(total: Tensor | None, term: Tensor) -> Tensor:
+    """Add one more term to a cotangent or tangent."""
+    return term if total is None else total + term
 
 
 def _summed(grad: Tensor, shape: Any) -> Tensor:
@@ -521,7 +520,7 @@ class Sum:
         self.total: Tensor | None = None
 
     def __iadd__(self, term: Tensor) -> Sum:
-        self.total = term if self.total is None else self.total + term
+        self.total = added(self.total, term)
         return self
 
     def result(self) -> Tensor:
@@ -631,10 +630,15 @@ def without_residuals(function: Any, outputs: int, residuals: int) -> Any:
 
     # Dynamo gives forward a context as well, unless its signature has as many parameters as there are arguments.
     forward.__signature__ = inspect.signature(own_forward)  # type: ignore[attr-defined]
-    own: tuple[Any, ...] = (forward, setup_context, backward, jvp)
-    methods = {m.__name__: staticmethod(m) for m in own}
-    members = {"generate_vmap_rule": True, "__module__": function.__module__, "__doc__": function.__doc__}
-    return type(function.__name__, (Function,), {**members, **methods})
+    bare = function_like(function, forward=forward, setup_context=setup_context, backward=backward, jvp=jvp)
+    bare.generate_vmap_rule = True
+    return bare
+
+
+def function_like(function: Any, **methods: Any) -> Any:
+    """Return a Function with methods of its own, named as another."""
+    members = {"__module__": function.__module__, "__doc__": function.__doc__}
+    return type(function.__name__, (Function,), {**members, **{name: staticmethod(m) for name, m in methods.items()}})
 
 
 def _batched_alike(args: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -1111,11 +1115,11 @@ def det(x: Tensor) -> Tensor:
     return _by_rule(_Det, x)
 
 
-def _factors(x: Tensor) -> tuple[Tensor, Tensor]:
-    """Return LU factors and pivots for a determinant: as torch's own does, of the transpose where that lies as LAPACK
-    wants it."""
+def _pivots(x: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the diagonal of an LU factorisation, and the order of its rows, for a determinant: as torch's own does, of
+    the transpose where that lies as LAPACK wants it."""
     factors, order, _ = torch.linalg.lu_factor_ex(x.mT if x.is_contiguous() else x)
-    return factors, order
+    return factors.diagonal(dim1=-2, dim2=-1), order
 
 
 def solve(a: Tensor, b: Tensor) -> Tensor:
@@ -1146,7 +1150,7 @@ class _Solve(Function):
 
     @staticmethod
     def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
-        ctx.dtype = inputs[1].dtype
+        ctx.dtype, ctx.residuals = inputs[1].dtype, 0
         ctx.save_for_backward(inputs[0], output)
         ctx.save_for_forward(*inputs)
 
@@ -1158,8 +1162,7 @@ class _Solve(Function):
 
     @staticmethod
     def jvp(ctx: Any, moved: Tensor | None, tangent: Tensor | None) -> Any:
-        with _set_forward_mode(True):
-            a, b = map(_primal, ctx.saved_tensors)
+        with primals(ctx) as (a, b):
             if moved is not None:
                 tangent = -moved @ solve(a, b) if tangent is None else tangent - moved @ solve(a, b)
             return None if tangent is None else solve(a, tangent)
@@ -1167,14 +1170,12 @@ class _Solve(Function):
 
 def logabsdet(x: Tensor) -> Tensor:
     """Return the logarithm of the size of the determinant."""
-    pivots: Tensor = _factors(x)[0].diagonal(dim1=-2, dim2=-1)
-    return pivots.abs().log().sum(-1)
+    return _pivots(x)[0].abs().log().sum(-1)
 
 
 def logdet(x: Tensor) -> Tensor:
     """Return the logarithm of the determinant, NaN where that is negative."""
-    factors, order = _factors(x)
-    pivots = factors.diagonal(dim1=-2, dim2=-1)
+    pivots, order = _pivots(x)
     sign = pivots.detach().sign().prod(-1) * _sign(order)
     found: Tensor = pivots.abs().log().sum(-1) + sign.log()
     return found
@@ -1197,12 +1198,13 @@ def cofactor_slope(x: Tensor, direction: Tensor) -> Tensor:
 
 
 class _OfMatrix(Function):
-    """What is differentiated by a rule of its own in what it is given."""
+    """A function of matrices whose derivatives read its arguments."""
 
     generate_vmap_rule = True
 
     @staticmethod
     def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        ctx.residuals = 0
         ctx.save_for_backward(*inputs)
         ctx.save_for_forward(*inputs)
 
@@ -1212,8 +1214,7 @@ class _Det(_OfMatrix):
 
     @staticmethod
     def forward(x: Tensor) -> Tensor:
-        factors, order = _factors(x)
-        pivots: Tensor = factors.diagonal(dim1=-2, dim2=-1)
+        pivots, order = _pivots(x)
         return pivots.prod(-1) * _sign(order)
 
     @staticmethod
@@ -1223,8 +1224,7 @@ class _Det(_OfMatrix):
 
     @staticmethod
     def jvp(ctx: Any, tangent: Tensor) -> Any:
-        with _set_forward_mode(True):
-            (x,) = map(_primal, ctx.saved_tensors)
+        with primals(ctx) as (x,):
             return (cofactor(x) * tangent).sum((-2, -1))
 
 
@@ -1258,8 +1258,7 @@ class _Cofactor(_OfMatrix):
 
     @staticmethod
     def jvp(ctx: Any, tangent: Tensor) -> Any:
-        with _set_forward_mode(True):
-            (x,) = map(_primal, ctx.saved_tensors)
+        with primals(ctx) as (x,):
             return cofactor_slope(x, tangent)
 
 
@@ -1286,12 +1285,11 @@ class _CofactorSlope(_OfMatrix):
 
     @staticmethod
     def jvp(ctx: Any, tangent: Tensor | None, moved: Tensor | None) -> Any:
-        with _set_forward_mode(True):
-            x, direction = map(_primal, ctx.saved_tensors)
+        with primals(ctx) as (x, direction):
             terms = [] if moved is None else [cofactor_slope(x, moved)]
             if tangent is not None:
                 terms.append(_by_rule(_CofactorBend, x, direction, tangent))
-            return sum(terms[1:], terms[0])
+            return functools.reduce(torch.add, terms)
 
 
 class _CofactorBend(_OfMatrix):
@@ -1329,15 +1327,14 @@ class _CofactorBend(_OfMatrix):
 
     @staticmethod
     def jvp(ctx: Any, *tangents: Tensor | None) -> Any:
-        with _set_forward_mode(True):
-            own = [*map(_primal, ctx.saved_tensors)]
+        with primals(ctx) as own:
             moved, terms = tangents[0], []
             if moved is not None:
                 terms.append(torch.func.jvp(lambda at: _third_of_det(at, *own[1:]), (own[0],), (moved,))[1])
             for other, tangent in zip(own[:0:-1], tangents[1:], strict=True):
                 if tangent is not None:
                     terms.append(_by_rule(_CofactorBend, own[0], other, tangent))
-            return sum(terms[1:], terms[0])
+            return functools.reduce(torch.add, terms)
 
 
 def _in_one_unit(x: Tensor, *ways: Tensor) -> tuple[Tensor, list[Tensor], Tensor]:
@@ -1431,8 +1428,7 @@ def matmul_left(grad: Tensor, b: Tensor, shape: Any) -> Tensor:
 def matmul_right(a: Tensor, grad: Tensor, shape: Any) -> Tensor:
     """Return the gradient of ``a @ b`` with respect to ``b``, of this shape."""
     if a.dim() == 1:
-        product = a.unsqueeze(-1) * (grad.unsqueeze(-2) if len(shape) > 1 else grad)
-        return product.sum_to_size(shape) if len(shape) > 1 else a * grad
+        return a * grad if len(shape) == 1 else (a.unsqueeze(-1) * grad.unsqueeze(-2)).sum_to_size(shape)
     if len(shape) == 1:
         return rows(a).mT @ grad.reshape(-1)
     if len(shape) == 2:
@@ -1487,45 +1483,23 @@ def _contracted(a: Tensor, p: str, b: Tensor, q: str, kept: str) -> tuple[Tensor
     return product.reshape((*product.shape[:n], *lines, *columns)), letters
 
 
-def conv1d_input(shape: Any, weight: Tensor, grad: Tensor, **how: Any) -> Any:
+def _conv_input(shape: Any, weight: Tensor, grad: Tensor, **how: Any) -> Any:
     """Return the gradient of a convolution in its input; torch's own takes batches only."""
-    return _conv_input(_nn_grad.conv1d_input, shape, weight, grad, how)
-
-
-def conv1d_weight(x: Tensor, shape: Any, grad: Tensor, **how: Any) -> Any:
-    """Return the gradient of a convolution in its weight; torch's own takes batches only."""
-    return _conv_weight(_nn_grad.conv1d_weight, x, shape, grad, how)
-
-
-def conv2d_input(shape: Any, weight: Tensor, grad: Tensor, **how: Any) -> Any:
-    """Return the gradient of a convolution in its input; torch's own takes batches only."""
-    return _conv_input(_nn_grad.conv2d_input, shape, weight, grad, how)
-
-
-def conv2d_weight(x: Tensor, shape: Any, grad: Tensor, **how: Any) -> Any:
-    """Return the gradient of a convolution in its weight; torch's own takes batches only."""
-    return _conv_weight(_nn_grad.conv2d_weight, x, shape, grad, how)
-
-
-def conv3d_input(shape: Any, weight: Tensor, grad: Tensor, **how: Any) -> Any:
-    """Return the gradient of a convolution in its input; torch's own takes batches only."""
-    return _conv_input(_nn_grad.conv3d_input, shape, weight, grad, how)
-
-
-def conv3d_weight(x: Tensor, shape: Any, grad: Tensor, **how: Any) -> Any:
-    """Return the gradient of a convolution in its weight; torch's own takes batches only."""
-    return _conv_weight(_nn_grad.conv3d_weight, x, shape, grad, how)
-
-
-def _conv_input(derivative: Any, shape: Any, weight: Tensor, grad: Tensor, how: Any) -> Any:
+    derivative = (_nn_grad.conv1d_input, _nn_grad.conv2d_input, _nn_grad.conv3d_input)[weight.dim() - 3]
     weight, grad = _autocast_all(weight, grad)
     if len(shape) < weight.dim():
         return derivative((1, *shape), weight, grad.unsqueeze(0), **how).squeeze(0)
     return derivative(shape, weight, grad, **how)
 
 
-def _conv_weight(derivative: Any, x: Tensor, shape: Any, grad: Tensor, how: Any) -> Any:
+def _conv_weight(x: Tensor, shape: Any, grad: Tensor, **how: Any) -> Any:
+    """Return the gradient of a convolution in its weight; torch's own takes batches only."""
+    derivative = (_nn_grad.conv1d_weight, _nn_grad.conv2d_weight, _nn_grad.conv3d_weight)[len(shape) - 3]
     x, grad = _autocast_all(x, grad)
     if x.dim() < len(shape):
         x, grad = x.unsqueeze(0), grad.unsqueeze(0)
     return derivative(x, shape, grad, **how)
+
+
+conv1d_input = conv2d_input = conv3d_input = _conv_input
+conv1d_weight = conv2d_weight = conv3d_weight = _conv_weight

@@ -29,10 +29,8 @@ def _attached(x: Tensor, value: Tensor, *slopes: Tensor) -> Tensor:
     return value + torch.where(value.isinf(), offset * torch.finfo(value.dtype).max, total)
 
 
-def _bessel_slopes(
-    zero: Tensor, one: Tensor, x: Tensor, sign: float, turn: float, *, regular: bool = False
-) -> tuple[Tensor, ...]:
-    """The first three derivatives of C0, and of C1, where C0' = sign*C1 and C1' = turn*C0 - C1/x.
+def _bessel_slopes(zero: Tensor, one: Tensor, x: Tensor, turn: float, *, regular: bool) -> tuple[Tensor, ...]:
+    """The first three derivatives of C1, where C0' = -C1 and C1' = turn*C0 - C1/x.
 
     About 0 differences of quotients cancel, and overflow: those of J, which is `regular` there, are series.
     """
@@ -42,89 +40,57 @@ def _bessel_slopes(
     first = turn * zero - quotient
     # d/dx of C1/x is (C1' - C1/x) / x, which is 0 at 0.
     bend = torch.where(near, -x / 8 * (1 - square / 12 * (1 - square / 32)), (first - quotient) / x)
-    second = turn * sign * one - bend
+    second = -turn * one - bend
     third_of_quotient = torch.where(near, square * (1 / 32 - square * 5 / 3072) - 0.125, (second - 2 * bend) / x)
-    third = turn * sign * first - third_of_quotient
+    third = -turn * first - third_of_quotient
     return first, second, third
 
 
-def bessel_j0(x: Tensor) -> Tensor:
+def _bessel(order: int, x: Tensor, kind: str, turn: float, *, regular: bool = False, scaled: bool = False) -> Tensor:
+    """A Bessel function of order 0 or 1, with derivatives by that of the other; `scaled` by exp(x)."""
+    functions = getattr(torch.special, f"{kind}0"), getattr(torch.special, f"{kind}1")
     if not rt.differentiated():
-        plain: Tensor = torch.special.bessel_j0(x)
+        plain: Tensor = functions[order](x)
         return plain
     at = x.detach()
-    zero, one = torch.special.bessel_j0(at), torch.special.bessel_j1(at)
-    first, second, _ = _bessel_slopes(zero, one, at, -1.0, 1.0, regular=True)
-    return _attached(x, zero, -one, -first, -second)
+    zero, one = (function(at) for function in functions)
+    slopes = _bessel_slopes(zero, one, at, turn, regular=regular)
+    value, (d1, d2, d3) = (one, slopes) if order else (zero, (-one, -slopes[0], -slopes[1]))
+    if scaled:  # the slopes are those of the function that exp(x) multiplies
+        d1, d2, d3 = value + d1, value + 2 * d1 + d2, value + 3 * d1 + 3 * d2 + d3
+    return _attached(x, value, d1, d2, d3)
+
+
+def bessel_j0(x: Tensor) -> Tensor:
+    return _bessel(0, x, "bessel_j", 1.0, regular=True)
 
 
 def bessel_j1(x: Tensor) -> Tensor:
-    if not rt.differentiated():
-        plain: Tensor = torch.special.bessel_j1(x)
-        return plain
-    at = x.detach()
-    zero, one = torch.special.bessel_j0(at), torch.special.bessel_j1(at)
-    return _attached(x, one, *_bessel_slopes(zero, one, at, -1.0, 1.0, regular=True))
+    return _bessel(1, x, "bessel_j", 1.0, regular=True)
 
 
 def bessel_y0(x: Tensor) -> Tensor:
-    if not rt.differentiated():
-        plain: Tensor = torch.special.bessel_y0(x)
-        return plain
-    at = x.detach()
-    zero, one = torch.special.bessel_y0(at), torch.special.bessel_y1(at)
-    first, second, _ = _bessel_slopes(zero, one, at, -1.0, 1.0)
-    return _attached(x, zero, -one, -first, -second)
+    return _bessel(0, x, "bessel_y", 1.0)
 
 
 def bessel_y1(x: Tensor) -> Tensor:
-    if not rt.differentiated():
-        plain: Tensor = torch.special.bessel_y1(x)
-        return plain
-    at = x.detach()
-    zero, one = torch.special.bessel_y0(at), torch.special.bessel_y1(at)
-    return _attached(x, one, *_bessel_slopes(zero, one, at, -1.0, 1.0))
+    return _bessel(1, x, "bessel_y", 1.0)
 
 
 def modified_bessel_k0(x: Tensor) -> Tensor:
-    if not rt.differentiated():
-        plain: Tensor = torch.special.modified_bessel_k0(x)
-        return plain
-    at = x.detach()
-    zero, one = torch.special.modified_bessel_k0(at), torch.special.modified_bessel_k1(at)
-    first, second, _ = _bessel_slopes(zero, one, at, -1.0, -1.0)
-    return _attached(x, zero, -one, -first, -second)
+    return _bessel(0, x, "modified_bessel_k", -1.0)
 
 
 def modified_bessel_k1(x: Tensor) -> Tensor:
-    if not rt.differentiated():
-        plain: Tensor = torch.special.modified_bessel_k1(x)
-        return plain
-    at = x.detach()
-    zero, one = torch.special.modified_bessel_k0(at), torch.special.modified_bessel_k1(at)
-    return _attached(x, one, *_bessel_slopes(zero, one, at, -1.0, -1.0))
+    return _bessel(1, x, "modified_bessel_k", -1.0)
 
 
 def scaled_modified_bessel_k0(x: Tensor) -> Tensor:
-    if not rt.differentiated():
-        plain: Tensor = torch.special.scaled_modified_bessel_k0(x)
-        return plain
-    at = x.detach()
-    zero, one = torch.special.scaled_modified_bessel_k0(at), torch.special.scaled_modified_bessel_k1(at)
-    first, second, _ = _bessel_slopes(zero, one, at, -1.0, -1.0)
-    # (exp(x) K)' and on, from the derivatives of K times exp(x).
-    d1, d2, d3 = -one, -first, -second
-    return _attached(x, zero, zero + d1, zero + 2 * d1 + d2, zero + 3 * d1 + 3 * d2 + d3)
+    return _bessel(0, x, "scaled_modified_bessel_k", -1.0, scaled=True)
 
 
 def scaled_modified_bessel_k1(x: Tensor) -> Tensor:
-    if not rt.differentiated():
-        plain: Tensor = torch.special.scaled_modified_bessel_k1(x)
-        return plain
-    at = x.detach()
-    zero, one = torch.special.scaled_modified_bessel_k0(at), torch.special.scaled_modified_bessel_k1(at)
-    d1, d2, d3 = _bessel_slopes(zero, one, at, -1.0, -1.0)
-    return _attached(x, one, one + d1, one + 2 * d1 + d2, one + 3 * d1 + 3 * d2 + d3)
+    return _bessel(1, x, "scaled_modified_bessel_k", -1.0, scaled=True)
 
 
 def gammainc(a: Tensor, x: Tensor) -> Tensor:
