@@ -83,6 +83,9 @@ def _collected(gradient: Expr) -> Iterator[Expr]:
         result = ex.add(ex.mul(*(ex.power(b, n) for b, n in common.items()), inside), *rest)
         if same_shape(shape_sources(result), gradient):
             yield result
+    for k, term in enumerate(gradient.args):
+        rest = [*gradient.args[:k], *gradient.args[k + 1 :]]
+        yield from (ex.add(own, *rest) for own in _collected(term) if term.op == "mul")
 
 
 def _is_common(base: Expr, like: Expr | None) -> bool:
