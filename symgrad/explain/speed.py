@@ -1,28 +1,27 @@
-"""Where backward is estimated slower than the composite's, why, and what helps: by costs, not by the clock."""
+"""Where eager calls are estimated slower than the composite's, why, and what helps: by costs, not by the clock."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from symgrad.accuracy.cost import is_product
 from symgrad.compiler.operation import Operation, Variant
-from symgrad.differentiate.modes import vjp
-from symgrad.differentiate.symbols import cotangent
+from symgrad.ir.expr import Expr
 from symgrad.ir.traversal import topological
-from symgrad.ops.tensors import is_index
 from symgrad.plan.composite import backward_cost
 from symgrad.plan.saving import remaining_cost
 
 __all__ = ["slow"]
 
-_SLOW = 1.3  # times the composite's backward
+_SLOW = 1.25  # times the composite's forward and backward
 _WIDE = 3  # times what a pass in float32 takes
 _PACKING = 6  # passes for each value: 4 million numbers in eight bits beside an addition
 _UNSEEN = 2.0  # passes that nobody sees beside a product
 
 
 def slow(operation: Operation, *, fuses: bool = True) -> Iterator[str]:
-    """A line for each variant whose eager backward is estimated slower, or for what is packed; none where passes serve.
+    """A line for each variant that is estimated slower in eager operations, forward and backward together, or for what
+    is packed; none where passes serve.
 
     Passes are recommended where it `fuses`, as far as that is known.
     """
@@ -36,36 +35,31 @@ def slow(operation: Operation, *, fuses: bool = True) -> Iterator[str]:
     for path, variant in operation.variants():
         own, composite = _costs(operation, variant)
         more = own - composite
-        if variant.overrides or not composite or own <= _SLOW * composite:
+        if variant.overrides or own <= _SLOW * composite:
             continue
         multiplies = any(map(is_product, topological(*variant.formulas.values())))
-        if multiplies and more <= _UNSEEN:
+        if more <= (_UNSEEN if multiplies else 1.0):
             continue
-        which = f"backward [{', '.join(path)}]" if path else "backward"
+        which = f"where {' and '.join(path)}, it is estimated at" if path else "it is estimated at"
         beside = " beside the products" if multiplies else ""
-        told = f"{own:.1f} passes over memory{beside} where the composite's takes {composite:.1f}"
-        yield f"{which} is estimated at {told}: {_why(variant, spec.options.save, more, fuses)}"
+        told = f"{own:.1f} passes over memory{beside}, forward and backward, where the composite takes {composite:.1f}"
+        yield f"{which} {told}: {_why(variant, spec.options.save, more, fuses)}"
 
 
 def _costs(operation: Operation, variant: Variant) -> tuple[float, float]:
-    """What our backward and the composite's cost beside what both do alike, unless ours repeats a product.
-
-    The composite's is what the gradients of the formulas as written cost with all of forward at hand, in the measure of
-    our own; the planner's figure is a lower bound of it.
-    """
+    """What forward and backward cost, ours and the composite's, beside what both do alike, unless ours repeats a
+    product."""
     program, repeats = operation.program, variant.plan.repeated > 0
     formulas = [variant.formulas[o.name] for o in program.spec.outputs if o.grad]
-    seeds = {variant.formulas[o.name]: cotangent(o.name) for o in program.spec.outputs if o.grad}
-    symbols = [program.symbols[t.name] for t in program.spec.tensors if t.grad and t.dtype == "float"]
-    derived = list(vjp(seeds, symbols).values())
-    at_hand = frozenset(n for n in topological(*formulas) if n.args)
-    operands = {n.args for n in at_hand}
-    at_hand |= {n for n in topological(*derived) if is_index(n) and n.args in operands}  # a sort gives both
     saved = frozenset(s.value for s in variant.plan.saved)
-    own = remaining_cost(variant.accumulated.forms, saved, everything=repeats)
-    written = remaining_cost(derived, at_hand, everything=repeats)
-    composite = max(backward_cost(formulas, program.fixed, products=repeats), written)
-    return own * (_WIDE if variant.wide_slopes else 1), composite
+    backward = remaining_cost(variant.accumulated.forms, saved, everything=repeats)
+    own = _forward([*variant.outputs.values()]) * (_WIDE if variant.wide_values else 1)
+    own += backward * (_WIDE if variant.wide_slopes else 1)
+    return own, _forward([*variant.formulas.values()]) + backward_cost(formulas, program.fixed, products=repeats)
+
+
+def _forward(values: Sequence[Expr]) -> float:
+    return remaining_cost(values, frozenset(), everything=False)
 
 
 def _why(variant: Variant, save: str, more: float, fuses: bool) -> str:

@@ -190,6 +190,7 @@ _BACKWARD = {
     **dict.fromkeys(("amax", "amin"), 4.5),
     "cumsum": 4.0,
     "cumprod": 7.0,
+    "logcumsumexp": 130.0,
     **dict.fromkeys(("sum", "mean"), 0.0),  # broadcast by what reads it
     **dict.fromkeys(("slice", "between", "chunk", "part", "select", "diagonal"), 1.0),  # put among zeros
     **dict.fromkeys(("softmax", "log_softmax"), 1.4),
