@@ -17,6 +17,7 @@ from symgrad.accuracy.evaluate import FAR, Environment, Format
 from symgrad.accuracy.measure import PRECISIONS, Judge
 from symgrad.accuracy.sample import Sample
 from symgrad.accuracy.sampling import ALL_REALS, sample_points
+from symgrad.accuracy.sides import masks, sides
 from symgrad.compiler.hyperparameters import measured_values
 from symgrad.compiler.measured import Measured
 from symgrad.differentiate.modes import is_tensor_op
@@ -30,6 +31,7 @@ __all__ = ["Judges", "Memory"]
 
 _SIZES = [64, 1, 7, 1000]  # of dimensions, at which forms are measured
 _BUDGET = 60_000  # point evaluations of one node: bounds the time spent on a large formula
+_MASKED = 64  # points at which masks are looked at
 _WHOLE = 12  # regions that may spend as much; then each a little less, so that all together grow with the logarithm
 
 
@@ -40,7 +42,7 @@ class Memory:
     Choices are kept by region, and by whether it is a value. `measured` are those of earlier runs.
     """
 
-    samples: dict[tuple[frozenset[Expr], int], Sample] = field(default_factory=dict)
+    samples: dict[tuple[Any, ...], Sample] = field(default_factory=dict)
     points: dict[tuple[Any, ...], dict[Format, list[Environment]]] = field(default_factory=dict)
     judges: dict[Expr, Judge] = field(default_factory=dict)
     choices: dict[tuple[Expr, bool], Choice] = field(default_factory=dict)
@@ -87,14 +89,23 @@ class Judges:
 
     def points(self, region: Expr, most: int) -> dict[Format, list[Environment]]:
         """Sample points for a region: those of its variables."""
-        key = region.tensors, region.symbols, most
+        key = region.tensors, region.symbols, masks(region), most
         if key not in self._memory.points:
             self._memory.points[key] = self._new_points(region, most)
         return self._memory.points[key]
 
     def _new_points(self, region: Expr, most: int) -> dict[Format, list[Environment]]:
         given = self._is_given(region)  # what is computed from tensors is seldom so large, and has no counterexamples
-        return sample_points(*self._variables(region), most, powers=self._raises, ratios=given, signs=not given)
+        tensors, scalars = self._variables(region)
+        conditions = masks(region)
+        own = {s: within for s, within in tensors.items() if any(s in c.tensors for c in conditions)}
+        others = {s: within for s, within in tensors.items() if s not in own}
+        how = {"powers": self._raises, "ratios": given, "signs": not given}
+        if not own or not others:
+            return sample_points(tensors, scalars, most, **how)
+        found = {t: sides(conditions, points) for t, points in sample_points(own, scalars, _MASKED).items()}
+        points = sample_points(others, scalars, max(4, most // max(map(len, found.values()))), **how)
+        return {t: [{**point, **side} for point in points[t] for side in found[t]] for t in points}
 
     def _variables(self, region: Expr) -> tuple[dict[Expr, Interval], dict[Expr, Sequence[Any]]]:
         """Where the tensors of a region are, and the values that its other symbols may have."""
@@ -130,7 +141,7 @@ class Judges:
     def _sample(self, region: Expr, most: int) -> Sample:
         """The points for a region; regions of the same variables share them, and the values that they share there."""
         steps = [m for m in (4, 8, 16, 24, 32, 48, 64, 96, 128, 192, 256) if m <= most]
-        key = (region.symbols, steps[-1])
+        key = (region.symbols, masks(region), steps[-1])
         samples = self._memory.samples
         if key not in samples:
             large = [

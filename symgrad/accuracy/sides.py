@@ -1,0 +1,48 @@
+"""Conditions on variables that nothing else reads, such as masks: what they choose between is measured on every side.
+
+Sampled like others, such variables would leave few points to each side, and not all that what is chosen has to meet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from symgrad.accuracy.evaluate import FLOAT64, Environment
+from symgrad.accuracy.machine import machine
+from symgrad.accuracy.simulate import Simulation
+from symgrad.ir.expr import Expr
+from symgrad.ir.traversal import topological
+
+__all__ = ["masks", "sides"]
+
+_MOST_SIDES = 4
+_LEAST, _MOST = 1e-2, 1e2  # of an ordinary number
+
+
+def masks(region: Expr) -> tuple[Expr, ...]:
+    """The conditions of choices that depend on tensors which nothing but such conditions reads."""
+    conditions = dict.fromkeys(n.args[0] for n in topological(region) if n.op == "where" and n.args[0].tensors)
+    while True:
+        outside = topological(region, leaves=frozenset(conditions))
+        read = {s for s in outside if s.op == "sym" and s not in conditions}
+        mixed = [c for c in conditions if not read.isdisjoint(c.tensors)]
+        if not mixed:
+            return tuple(conditions)
+        for condition in mixed:
+            del conditions[condition]
+
+
+def sides(conditions: Sequence[Expr], points: Sequence[Environment]) -> list[Environment]:
+    """Values of the conditions' tensors for each way in which these come out together, as some of the points have
+    them; ordinary ones, if there are such."""
+    points = sorted(points, key=_is_extreme)
+    tensors = frozenset[Expr]().union(*(c.tensors for c in conditions))
+    outcomes = zip(*map(Simulation(points, FLOAT64), machine(conditions)), strict=True)
+    found: dict[tuple[bool, ...], Environment] = {}
+    for outcome, point in zip(outcomes, points, strict=True):
+        found.setdefault(tuple(map(bool, outcome)), {s: point[s] for s in tensors})
+    return list(found.values())[:_MOST_SIDES]
+
+
+def _is_extreme(point: Environment) -> bool:
+    return any(not isinstance(v, bool | str) and v and not _LEAST <= abs(v) <= _MOST for v in point.values())
