@@ -96,6 +96,7 @@ class _Reference:
     boolean: bool = False
     near: bool = False
     far: bool = False
+    tiny: bool = False  # counts as far where it is not missed altogether
     beside_pole: bool = False  # an ulp in each input leads beyond the largest number
 
     def error(self, value: Any, smallest: float) -> float:
@@ -259,10 +260,11 @@ class Judge:
         """The errors of what was computed at the points of a format, however that was done."""
         smallest = math.ldexp(1.0, target.min_exponent - 1)
         references = self.references(target)
+        errors = {r.index: r.error(values[r.index], smallest) for r in references}
         return Measurement(
-            {r.index: r.error(values[r.index], smallest) for r in references},
+            errors,
             frozenset(r.index for r in references if r.near),
-            frozenset(r.index for r in references if r.far),
+            frozenset(r.index for r in references if r.far or (r.tiny and errors[r.index] < math.inf)),
             2.0 ** (target.precision - 1),
         )
 
@@ -322,8 +324,7 @@ class Judge:
         if size > target.largest or (size == target.largest and low * high > 0):
             return None
         ulp = (max(above, target.min_exponent) if high else target.min_exponent) - target.precision
-        if self.sample.computed and high and not 1 / FAR <= size <= FAR:
-            far = math.isfinite(self.precision.far_worth)
+        counts_apart = self.sample.computed and math.isfinite(self.precision.far_worth)
         own = [(slope, moves[s][index]) for s, slope in truth.slopes.items()]
         credit = self.precision.explained * _moved([(slope, move - ulp) for slope, move in own if move is not None])
         return _Reference(
@@ -333,7 +334,8 @@ class Judge:
             math.ldexp(1.0, ulp),
             credit,
             near=self.sample.near(target)[index],
-            far=far,
+            far=far or (counts_apart and size > FAR),
+            tiny=counts_apart and 0 < size < 1 / FAR,
             beside_pole=size + credit * math.ldexp(1.0, ulp) > target.largest,
         )
 

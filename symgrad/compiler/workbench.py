@@ -186,17 +186,17 @@ class Workbench(Judges):
             for _ in range(_MOST_SEARCHES):
                 judge = self.judge(region)
                 found = self._searched(region, judge, other, **how)
-                missed = self._missed(region, found, judge)
+                missed = self._missed(region, found, judge, is_value)
                 if missed is None:
                     break
                 self._memory.judges[region] = Judge(region, missed, judge.precision)
             choices[key] = found
         return choices[key]
 
-    def _missed(self, region: Expr, found: Choice, judge: Judge) -> Sample | None:
+    def _missed(self, region: Expr, found: Choice, judge: Judge, is_value: bool) -> Sample | None:
         """The sample with points at which the form that was chosen on it is wrong, if there are such."""
-        form, given = found.chosen.form, self._is_given(region)
-        if form is region or not given or len(region.symbols) < 2:
+        form = found.chosen.form
+        if (is_value and form is region) or len(region.symbols) < 2:
             return None
         ranges, scalars = self._variables(region)
         return counterexamples(judge, form, found.chosen.wide, ordinary_points(region, ranges, scalars), ranges)
