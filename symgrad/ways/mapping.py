@@ -188,7 +188,7 @@ class _Reader:
         Parameters of the module come last: the others are the arguments of its forward. An output that its own formula
         reads is a tensor of that name.
         """
-        from symgrad.parse.build import CONSTANTS, NO_NUMBERS
+        from symgrad.parse.constants import CONSTANTS, NO_NUMBERS
 
         declared = {*hyperparameters, *self._formulas["let"], *(CONSTANTS.keys() - self._own), *NO_NUMBERS}
         if any(self._own.values()):
