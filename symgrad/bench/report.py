@@ -16,7 +16,7 @@ from symgrad.text import counted
 if TYPE_CHECKING:
     from symgrad.bench.measure import Row
 
-__all__ = ["business", "check_target", "doubts", "plot", "summary", "table", "write_json"]
+__all__ = ["busy", "check_target", "doubts", "plot", "summary", "table", "write_json"]
 
 _HEAD = (
     "op",
@@ -97,7 +97,7 @@ def doubts(rows: Sequence[Row]) -> list[str]:
     return lines
 
 
-def business() -> str:
+def busy() -> str:
     """That other programs keep the machine busy, or an empty text."""
     try:
         load, cores = os.getloadavg()[0], os.cpu_count() or 1

@@ -64,6 +64,18 @@ def build(terminal: Terminal, modules: Sequence[Path], dtypes: Sequence[str]) ->
     return 1 if failed else 0
 
 
+def _prepare(terminal: Terminal, json: Path | None, plot: Path | None = None) -> None:
+    """Note that the machine is busy. Raises SymgradError where a report cannot be written, before all is measured."""
+    from symgrad.bench import report
+
+    if busy := report.busy():
+        terminal.remark(f"note: {busy}")
+    if json is not None:
+        report.check_target(json)
+    if plot is not None:
+        report.check_target(plot, plotted=True)
+
+
 def _measured(terminal: Terminal, specs: Sequence[str | Failed]) -> Iterator[Spec]:
     """The specs in the files, each of which is said to be measured after it was used. Raises SymgradError for none."""
     for path in specs:
@@ -102,16 +114,10 @@ def bench(
     if threads:
         torch.set_num_threads(threads)
     rows: list[Row] = []
-    busy = report.business()
-    if busy:
-        terminal.remark(f"note: {busy}")
     try:
+        _prepare(terminal, json, plot)
         if "cuda" in devices and not torch.cuda.is_available():
             raise SymgradError("there is no CUDA device")
-        if json is not None:
-            report.check_target(json)
-        if plot is not None:
-            report.check_target(plot, plotted=True)
         known = read_natives(natives)
         for spec in _measured(terminal, specs):
             with tempfile.TemporaryDirectory() as folder:
@@ -154,12 +160,8 @@ def bench_arrays(
 
     rows: list[arrays.Row] = []
     refused = 0
-    busy = report.business()
-    if busy:
-        terminal.remark(f"note: {busy}")
     try:
-        if json is not None:
-            report.check_target(json)
+        _prepare(terminal, json)
         for spec in _measured(terminal, specs):
             operation = compile_operation(parse_formulas(spec.without_kernels()))
             for target, size in product(targets, sizes):

@@ -117,7 +117,7 @@ def generate(terminal: Terminal, asked: Request, how: Writing = Writing()) -> in
 
 def _diff(path: Path, text: str) -> str:
     """What would change in a file, as ``diff -u`` shows it."""
-    before = (files.read(path) or b"").decode("utf-8", "replace").splitlines()
+    before = files.read_text(path).splitlines()
     name = path.as_posix()
     return "\n".join(unified_diff(before, text.splitlines(), f"a/{name}", f"b/{name}", lineterm=""))
 
@@ -242,7 +242,7 @@ def start_spec(terminal: Terminal, op: str, out: Path) -> int:
     if not _written(terminal, path, environment().get_template("new.yaml.j2").render(op=op, schema=_SCHEMA), hint):
         return 1
     try:
-        if (files.read(schema) or b"").decode("utf-8", "replace") != text:
+        if files.read_text(schema) != text:
             files.write({schema: text})
     except files.FileError as error:
         terminal.problem(str(error))

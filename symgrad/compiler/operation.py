@@ -24,6 +24,11 @@ from symgrad.plan.saving import Plan
 from symgrad.spec import Spec
 
 
+def quantity(output: str, tensor: str | None = None) -> str:
+    """What an output, or its derivative in a tensor, is called: ``y``, ``dy/dx``."""
+    return output if tensor is None else f"d{output}/d{tensor}"
+
+
 @dataclass(frozen=True)
 class Variant:
     """One straight-line version of the operation.
@@ -70,6 +75,12 @@ class Variant:
         given = [*self.formulas.values(), *(o.gradient for o in self.overrides.values())]
         return frozenset[Expr]().union(*(form.tensors for form in given))
 
+    @property
+    def choices(self) -> list[tuple[str, str | None, Choice]]:
+        """Every choice of a form: of which output, in which tensor if it is a derivative, and the choice."""
+        values = [(output, None, choice) for output, choice in self.value_choices.items()]
+        return [*values, *((output, tensor, choice) for (output, tensor), choice in self.slope_choices.items())]
+
     def is_wide(self, output: str, tensor: str) -> bool:
         """Whether a derivative is evaluated in float64 for smaller inputs."""
         return self.wide_slopes or (output, tensor) in self.wide_alone
@@ -77,7 +88,7 @@ class Variant:
     @cached_property
     def in_float64(self) -> list[str]:
         """What is evaluated in float64 for smaller inputs, in words."""
-        alone = [f"d{y}/d{x}" for y, x in sorted(self.wide_alone)]
+        alone = [quantity(y, x) for y, x in sorted(self.wide_alone)]
         return ["value"] * self.wide_values + ["derivatives"] * self.wide_slopes + alone
 
     def gradients_of(self, tensor: str) -> list[Expr]:

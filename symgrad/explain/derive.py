@@ -12,7 +12,7 @@ from symgrad.accuracy.evaluate import FLOAT32, FLOAT64, Format
 from symgrad.accuracy.machine import machine_form
 from symgrad.accuracy.measure import Judge, Score, ulp_text
 from symgrad.accuracy.simulate import Simulation
-from symgrad.compiler.operation import Operation, Variant
+from symgrad.compiler.operation import Operation, Variant, quantity
 from symgrad.compiler.workbench import Workbench
 from symgrad.differentiate.modes import is_tensor_op
 from symgrad.explain.derivation import AccuracyRow, Candidate, Derivation, PlanEntry, Proof, Step
@@ -78,10 +78,9 @@ def _label(path: tuple[str, ...], subject: str) -> str:
 
 
 def _choices(variant: Variant) -> Iterator[tuple[str, Choice]]:
-    for output, choice in variant.value_choices.items():
-        yield output, _in_full(choice, variant.stand_ins.get(output, {}))
-    for (output, tensor), choice in variant.slope_choices.items():
-        yield f"d{output}/d{tensor}", _in_full(choice, variant.stand_ins.get((output, tensor), {}))
+    for output, tensor, choice in variant.choices:
+        key = output if tensor is None else (output, tensor)
+        yield quantity(output, tensor), _in_full(choice, variant.stand_ins.get(key, {}))
 
 
 def _in_full(choice: Choice, stand_ins: Mapping[Expr, Expr]) -> Choice:
@@ -130,15 +129,11 @@ def _plan(variants: list[tuple[tuple[str, ...], Variant]]) -> Iterator[PlanEntry
 def _accuracy(path: tuple[str, ...], variant: Variant, operation: Operation) -> Iterator[AccuracyRow]:
     bench = Workbench(operation.program, operation.memory)
     symbols = operation.program.symbols
-    for output, choice in variant.value_choices.items():
+    for output, tensor, choice in variant.choices:
         local = any(map(is_tensor_op, topological(variant.formulas[output])))
         written = choice.formula if local else variant.formulas[output]
-        yield _accuracy_row(_label(path, output), choice, bench, written, None, local)
-    for (output, tensor), choice in variant.slope_choices.items():
-        local = any(map(is_tensor_op, topological(variant.formulas[output])))
-        subject = _label(path, f"d{output}/d{tensor}")
-        written = choice.formula if local else variant.formulas[output]
-        yield _accuracy_row(subject, choice, bench, written, None if local else symbols[tensor], local)
+        by = None if local or tensor is None else symbols[tensor]
+        yield _accuracy_row(_label(path, quantity(output, tensor)), choice, bench, written, by, local)
 
 
 def _accuracy_row(

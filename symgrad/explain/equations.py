@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from fractions import Fraction
 
 from symgrad.analysis.borders import bordered
-from symgrad.compiler.operation import Variant
+from symgrad.compiler.operation import Variant, quantity
 from symgrad.differentiate.modes import is_tensor_op
 from symgrad.differentiate.ties import released
 from symgrad.ir import expr as ex
@@ -60,7 +60,7 @@ def _rows(variant: Variant, program: Program) -> list[tuple[str, Expr, str]]:
             continue
         gradients = {o: g for (o, t), g in variant.gradients.items() if t == name}
         if all((o, name) in variant.partials and _is_pointwise(variant.formulas[o], own) for o in gradients):
-            rows += [(f"d{o}/d{name}", *_partial(variant, (o, name))) for o in gradients]
+            rows += [(quantity(o, name), *_partial(variant, (o, name))) for o in gradients]
         else:
             rows.append((f"grad_{name}", ex.add(*gradients.values()), ""))
     return rows

@@ -8,7 +8,7 @@ from symgrad.files.folder import Folder, refuse_edited
 from symgrad.files.hashes import code_hash, compiler_hash, spec_hash
 from symgrad.files.header import Header, read_header, render, render_shared, spec_label
 from symgrad.files.status import FileState, Status
-from symgrad.files.writing import FileError, create, read, write
+from symgrad.files.writing import FileError, create, read_text, write
 
 __all__ = [
     "FileError",
@@ -19,8 +19,8 @@ __all__ = [
     "code_hash",
     "compiler_hash",
     "create",
-    "read",
     "read_header",
+    "read_text",
     "refuse_edited",
     "render",
     "render_shared",

@@ -16,7 +16,7 @@ from pathlib import Path
 from symgrad.files.hashes import certificate_in, compiler_hash, unix
 from symgrad.files.header import Header, project_of, read_header, render_shared, same_label, spec_label
 from symgrad.files.status import FileState, Status
-from symgrad.files.writing import FileError, read, remove, write
+from symgrad.files.writing import FileError, read, read_text, remove, write
 
 __all__ = ["Folder"]
 
@@ -249,10 +249,9 @@ def _by_header(path: Path, header: Header) -> FileState:
 
 def _header_of(path: Path) -> Header | None:
     try:
-        data = read(path)
+        return read_header(path.name, read_text(path))
     except FileError:
         return None
-    return read_header(path.name, (data or b"").decode("utf-8", "replace"))
 
 
 def _state(path: Path, wanted: str) -> FileState:

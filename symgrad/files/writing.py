@@ -12,7 +12,7 @@ from pathlib import Path
 
 from symgrad.errors import SymgradError
 
-__all__ = ["FileError", "create", "read", "remove", "write"]
+__all__ = ["FileError", "create", "read", "read_text", "remove", "write"]
 
 _ANY_WRITE = stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH
 
@@ -41,6 +41,11 @@ def read(path: Path) -> bytes | None:
         return None
     except OSError as error:
         raise _failure(path, error) from None
+
+
+def read_text(path: Path) -> str:
+    """What is in a file, as a text that stands for whatever bytes; empty where there is none. Raises FileError."""
+    return (read(path) or b"").decode("utf-8", "replace")
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from symgrad.analysis.integers import is_of_truths
 from symgrad.errors import shown, suggestion
 from symgrad.ir import expr as ex
 from symgrad.ir import truth
-from symgrad.ir.expr import FALSE, MINUS_ONE, ONE, TRUE, ZERO, Expr
+from symgrad.ir.expr import FALSE, MINUS_ONE, TRUE, ZERO, Expr
 from symgrad.ir.traversal import topological
 from symgrad.ops.functions import SPELLINGS
 from symgrad.ops.tensors import TENSOR_OPS, TENSOR_SPELLINGS
@@ -27,11 +27,12 @@ from symgrad.parse.arguments import whole_number
 from symgrad.parse.arithmetic import LOGICAL, binary
 from symgrad.parse.casts import limit
 from symgrad.parse.comparisons import comparison, is_text
+from symgrad.parse.constants import CONSTANTS, ELSEWHERE, NO_NUMBERS, OF_MODULES, SINGLETONS
 from symgrad.parse.faults import MAX_FAULTS, Fault, FormulaError
 from symgrad.parse.scope import Bound, Scope, each_field, with_shape
 from symgrad.parse.text import MODULES, Syntax, in_range
 
-__all__ = ["CONSTANTS", "MAX_DEPTH", "NO_NUMBERS", "Builder"]
+__all__ = ["MAX_DEPTH", "Builder"]
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -40,24 +41,6 @@ MAX_DEPTH = 100  # of the syntax tree; a chain of operators of one precedence co
 _MAX_SIZE = 1_000  # of a constant that is evaluated
 _MAX_BITS = 64_000  # of all numbers in a sum or product
 
-CONSTANTS: Mapping[str, Expr] = {
-    "pi": ex.PI, "E": ex.E, "oo": ex.OO,
-    **{name: ex.const(name) for name in ("EulerGamma", "GoldenRatio", "Catalan")},
-}  # fmt: skip
-_ELSEWHERE = {"inf": "oo", "infinity": "oo", "π": "pi", "true": "True", "false": "False"}  # names of other languages
-_OF_MODULES = {"e": "E", "inf": "oo"}  # their names in math, numpy and torch
-# What SymPy has by these names, and formulas have not.
-NO_NUMBERS: Mapping[str, str] = {
-    "I": "SymPy's is the imaginary unit, and formulas are real",
-    "zoo": "SymPy's is what a division by zero gives",
-    "nan": "SymPy's is no number",
-    "TribonacciConstant": "SymPy's is (1 + (19 - 3*sqrt(33))**(1/3) + (19 + 3*sqrt(33))**(1/3))/3",
-}
-_SINGLETONS: Mapping[str, Expr] = {
-    "Zero": ZERO, "One": ONE, "NegativeOne": MINUS_ONE, "Half": ex.HALF, "Pi": ex.PI, "Exp1": ex.E, "Infinity": ex.OO,
-    "NegativeInfinity": MINUS_ONE * ex.OO, "true": TRUE, "false": FALSE,
-    **{name: CONSTANTS[name] for name in ("EulerGamma", "GoldenRatio", "Catalan")},
-}  # fmt: skip
 _LITERALS: Mapping[object, Expr] = {True: TRUE, False: FALSE}
 _COMPARED: Mapping[type[ast.cmpop], str] = {
     ast.Lt: "lt", ast.LtE: "le", ast.Gt: "gt", ast.GtE: "ge", ast.Eq: "eq", ast.NotEq: "ne",
@@ -267,7 +250,7 @@ class Builder:
             return f"{name!r} is a function; it needs arguments: {name}(...)"
         if name in NO_NUMBERS:
             return f"unknown name {shown(name)}; {NO_NUMBERS[name]}"
-        meant = _ELSEWHERE.get(name.lower())
+        meant = ELSEWHERE.get(name.lower())
         near = f"; did you mean {meant!r}?" if meant else self.suggestion(name, self.scope.names, CONSTANTS)
         return f"unknown name {shown(name)}{near}"
 
@@ -326,9 +309,9 @@ class Builder:
             return None
         module, _, name = source.rpartition(".")
         if name == "S" and module in ("", *MODULES):
-            return _SINGLETONS.get(node.attr)
+            return SINGLETONS.get(node.attr)
         known = source in calls.OF_ELEMENTS or source in MODULES
-        return CONSTANTS.get(_OF_MODULES.get(node.attr, node.attr)) if known else None
+        return CONSTANTS.get(OF_MODULES.get(node.attr, node.attr)) if known else None
 
     def _unknown_attribute(self, node: ast.Attribute) -> str:
         if isinstance(node.value, ast.Call):
@@ -337,7 +320,7 @@ class Builder:
         if node.attr in _FIELDS:
             return f"'.{node.attr}' belongs to the result of {operations.spelled_with_fields()}"
         if isinstance(node.value, ast.Name) and node.value.id not in self.scope.names:
-            plain = _ELSEWHERE.get(node.attr, node.attr)
+            plain = ELSEWHERE.get(node.attr, node.attr)
             advice = f"write {plain}" if plain in CONSTANTS else "functions are called by their plain name"
             return f"{shown(self.syntax.source(node))}: {advice}"
         return f"unknown attribute {shown(node.attr)}{self.suggestion(node.attr, known)}"

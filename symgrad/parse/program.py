@@ -94,7 +94,7 @@ def parse_expression(text: str, scope: Scope | Iterable[Expr]) -> Expr:
 
     Raises FormulaError with everything that is wrong with it.
     """
-    bound = _parse(text, scope if isinstance(scope, Scope) else Scope.of(scope))
+    bound = Builder(read(text), scope if isinstance(scope, Scope) else Scope.of(scope)).result()
     if bound.expr is None:
         raise FormulaError([Fault(0, _several(bound))])
     return with_shape(bound.expr, bound.sources)
@@ -129,19 +129,14 @@ def _differ(dim: Dim) -> bool:
 
 
 def _program(spec: Spec, *, equal_parts: bool = False) -> Program:
-    if any(name != formula.name for formula, name in spec.rounds):  # what is repeated is a loop unrolled
-        return _Parser(spec, Divider(by_name=True), equal_parts=equal_parts).program()
-    parser = _Parser(spec, equal_parts=equal_parts)
-    program = parser.program()
-    differentiated = [program.outputs[o.name] for o in spec.outputs if o.grad]
-    tensors = {program.symbols[t.name] for t in spec.tensors if t.grad and t.dtype == "float"}
-    if not parser.divided.divides and not multiplies(differentiated, tensors):
-        return program
+    if all(name == formula.name for formula, name in spec.rounds):  # else what is repeated is a loop unrolled
+        parser = _Parser(spec, Divider(), equal_parts=equal_parts)
+        program = parser.program()
+        differentiated = [program.outputs[o.name] for o in spec.outputs if o.grad]
+        tensors = {program.symbols[t.name] for t in spec.tensors if t.grad and t.dtype == "float"}
+        if not parser.divided.divides and not multiplies(differentiated, tensors):
+            return program
     return _Parser(spec, Divider(by_name=True), equal_parts=equal_parts).program()
-
-
-def _parse(text: str, scope: Scope) -> Bound:
-    return Builder(read(text), scope).result()
 
 
 def _several(bound: Bound) -> str:
@@ -151,8 +146,8 @@ def _several(bound: Bound) -> str:
 @dataclass
 class _Parser:
     spec: Spec
-    divided: Divider = field(default_factory=Divider)
-    equal_parts: bool = False
+    divided: Divider
+    equal_parts: bool
     mistakes: list[Mistake] = field(default_factory=list)
     calls: dict[str, tuple[Formula, int]] = field(default_factory=dict)
 

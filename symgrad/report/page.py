@@ -20,7 +20,7 @@ from symgrad.explain.equations import equations
 from symgrad.explain.gain import gain
 from symgrad.ir.expr import Expr, make
 from symgrad.ir.traversal import substitute
-from symgrad.parse import parse_formulas
+from symgrad.parse import Program, parse_formulas
 from symgrad.parse.formula import formula
 from symgrad.report import mathml
 from symgrad.report.curves import Panel, panels, quantity_name
@@ -54,7 +54,7 @@ def html(spec: Spec, *, prove: bool = True, bench: Sequence[Mapping[str, Any]] =
             spec=spec,
             version=__version__,
             gain=gain(found),
-            written=[(b.name, _written(operation, b.name)) for b in (*spec.let, *(o.formula for o in spec.outputs))],
+            written=list(_written(operation.program)),
             variants=variants,
             plan=found.plan,
             notes=found.notes,
@@ -66,13 +66,15 @@ def html(spec: Spec, *, prove: bool = True, bench: Sequence[Mapping[str, Any]] =
     )
 
 
-def _written(operation: Operation, name: str) -> str:
-    program = operation.program
-    value = program.lets.get(name, program.outputs.get(name))
-    assert value is not None, "a let or an output"
-    known = {v: k for k, v in program.lets.items() if k != name and v.args}
-    named = substitute(value, {v: make("sym", name=k, kind="tensor") for v, k in known.items()})
-    return mathml.equation(mathml.name(name), named)
+def _written(program: Program) -> Iterator[tuple[str, str]]:
+    """Intermediates and outputs as equations by name; of an intermediate that has several results each of these."""
+    values = {**program.lets, **program.outputs}
+    for own in (*program.spec.let, *(o.formula for o in program.spec.outputs)):
+        results = [name for name in program.lets if name.rpartition("_")[0] == own.name]
+        for name in [own.name] if own.name in values else results:
+            known = {v: k for k, v in program.lets.items() if k != name and v.args}
+            named = substitute(values[name], {v: make("sym", name=k, kind="tensor") for v, k in known.items()})
+            yield name, mathml.equation(mathml.name(name), named)
 
 
 # ------------------------------------------------------------------------------------------------ one variant

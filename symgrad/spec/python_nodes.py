@@ -99,11 +99,11 @@ class PythonNodes:
         text = "".join([*pieces, source[place - start :]]) + ("" if part is None else f"[{part}]")
         return Exact(text, "", self._source, start, end, start, tuple((a, b - a, len(n)) for a, b, n in renamed))
 
-    def _entry(self, key: str, at: ast.AST, value: Node) -> tuple[str, Entry]:
-        return key, Entry(self._word(key, at), value)
+    def _entry(self, key: str, at: ast.AST, value: Node) -> dict[str, Entry]:
+        return {key: Entry(self._word(key, at), value)}
 
-    def _mapping(self, at: ast.AST, *entries: tuple[str, Entry]) -> Mapping:
-        return Mapping(dict(entries), self._location(at))
+    def _mapping(self, at: ast.AST, entries: dict[str, Entry]) -> Mapping:
+        return Mapping(entries, self._location(at))
 
     def _nothing(self, at: ast.AST) -> Scalar:
         start, _ = self._span(at)

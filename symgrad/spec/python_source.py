@@ -25,7 +25,7 @@ Python file, so that everything after that is the same: keys, checks, messages w
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Mapping as Mapping_
 from typing import TypeAlias
 
@@ -123,7 +123,7 @@ class _Reader(PythonNodes):
         """The spec. Raises SpecError."""
         from symgrad.spec.load import spec_in  # which reads Python files by this module
 
-        root = Mapping(self._keys(), self._location(self._function))
+        root = self._mapping(self._function, self._keys())
         return spec_in(Document(self._source, root, tuple(self._mistakes)))
 
     # ------------------------------------------------------------------------------------ the spec
@@ -133,17 +133,17 @@ class _Reader(PythonNodes):
             self._fault(function, function.name, "an operation is no coroutine; leave out 'async'")
         own = self._decorator_keys()
         name = own.pop("name", None)
-        keys = dict([self._entry("op", function, self._word(function.name, function) if name is None else name.value)])
-        keys |= dict(self._documentation())
+        keys = self._entry("op", function, self._word(function.name, function) if name is None else name.value)
+        keys |= self._documentation()
         keys |= {key: own.pop(key) for key in ("summary", "reference", "doc") if key in own}
         tensors, hyperparameters = self._parameters()
-        keys |= dict([self._entry("tensors", function, tensors)])
+        keys |= self._entry("tensors", function, tensors)
         if hyperparameters.entries:
-            keys |= dict([self._entry("hyperparameters", function, hyperparameters)])
+            keys |= self._entry("hyperparameters", function, hyperparameters)
         let, outputs = self._body()
         if let.entries:
-            keys |= dict([self._entry("let", function, let)])
-        keys |= dict([self._entry("outputs", function, self._with_flags(outputs, own.pop("no_grad", None)))])
+            keys |= self._entry("let", function, let)
+        keys |= self._entry("outputs", function, self._with_flags(outputs, own.pop("no_grad", None)))
         return {**keys, **own}
 
     def _with_flags(self, outputs: Mapping, flagged: Entry | None) -> Mapping:
@@ -175,24 +175,24 @@ class _Reader(PythonNodes):
                 continue
             value = self._literal_or_fault(keyword.value, keyword.arg)
             if value is not None:
-                found[keyword.arg] = Entry(self._word(keyword.arg, keyword), value)
+                found |= self._entry(keyword.arg, keyword, value)
         return found
 
-    def _documentation(self) -> Iterator[tuple[str, Entry]]:
+    def _documentation(self) -> dict[str, Entry]:
         """The first paragraph of the docstring, one that starts with 'Reference:', and the rest."""
         text = ast.get_docstring(self._function)
         if not text:
-            return
+            return {}
         node = self._function.body[0]
         paragraphs = [" ".join(part.split()) for part in text.split("\n\n") if part.strip()]
         references = [p for p in paragraphs if p.startswith("Reference:")]
         rest = [p for p in paragraphs if p not in references]
-        if rest:
-            yield self._entry("summary", node, self._exact(rest[0], node, '"'))
-        if references:
-            yield self._entry("reference", node, self._exact(references[0].partition(":")[2].strip(), node, '"'))
-        if rest[1:]:
-            yield self._entry("doc", node, self._exact("\n\n".join(rest[1:]), node, '"'))
+        found = {
+            "summary": "".join(rest[:1]),
+            "reference": "".join(references[:1]).partition(":")[2].strip(),
+            "doc": "\n\n".join(rest[1:]),
+        }
+        return {key: Entry(self._word(key, node), self._exact(t, node, '"')) for key, t in found.items() if t}
 
     # ------------------------------------------------------------------------------------ parameters
     def _parameters(self) -> tuple[Mapping, Mapping]:
@@ -203,28 +203,36 @@ class _Reader(PythonNodes):
         positional = [*arguments.posonlyargs, *arguments.args]
         defaults = [None] * (len(positional) - len(arguments.defaults)) + list(arguments.defaults)
         for argument, default in zip(positional, defaults, strict=True):
-            tensors[argument.arg] = Entry(self._word(argument.arg, argument), self._tensor(argument, default))
+            tensors |= self._entry(argument.arg, argument, self._tensor(argument, default))
         hyperparameters: dict[str, Entry] = {}
         for argument, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True):
-            value = self._hyperparameter(argument, default)
-            hyperparameters[argument.arg] = Entry(self._word(argument.arg, argument), value)
-        at = self._location(self._function)
-        return Mapping(tensors, at), Mapping(hyperparameters, at)
+            hyperparameters |= self._entry(argument.arg, argument, self._hyperparameter(argument, default))
+        return self._mapping(self._function, tensors), self._mapping(self._function, hyperparameters)
+
+    def _annotated(
+        self, argument: ast.arg, where: str, read: Callable[[ast.expr], dict[str, Entry]]
+    ) -> dict[str, Entry]:
+        """What the annotation of an argument says, if it has one."""
+        if argument.annotation is None:
+            return {}
+        try:
+            return read(argument.annotation)
+        except NotLiteral as error:
+            self._fault(error.node, where, str(error))
+            return {}
+
+    def _default(self, default: ast.expr | None, where: str) -> dict[str, Entry]:
+        value = None if default is None else self._literal_or_fault(default, where)
+        return {} if default is None or value is None else self._entry("default", default, value)
 
     def _tensor(self, argument: ast.arg, default: ast.expr | None) -> Node:
-        entries: dict[str, Entry] = {}
-        if argument.annotation is not None:
-            try:
-                entries |= self._tensor_keys(argument.annotation)
-            except NotLiteral as error:
-                self._fault(error.node, f"tensors.{argument.arg}", str(error))
+        where = f"tensors.{argument.arg}"
+        entries = self._annotated(argument, where, self._tensor_keys)
         if _is_none(default):
-            self._fault(default or argument, f"tensors.{argument.arg}", _NO_VALUE.format(argument.arg))
-        elif default is not None:
-            value = self._literal_or_fault(default, f"tensors.{argument.arg}")
-            if value is not None:
-                entries["default"] = Entry(self._word("default", default), value)
-        return self._mapping(argument, *entries.items()) if entries else self._nothing(argument)
+            self._fault(default or argument, where, _NO_VALUE.format(argument.arg))
+        else:
+            entries |= self._default(default, where)
+        return self._mapping(argument, entries) if entries else self._nothing(argument)
 
     def _tensor_keys(self, annotation: ast.expr) -> dict[str, Entry]:
         """What an annotation says of a tensor. Raises NotLiteral."""
@@ -237,15 +245,15 @@ class _Reader(PythonNodes):
         if isinstance(annotation, ast.Subscript):
             dims = annotation.slice.elts if isinstance(annotation.slice, ast.Tuple) else [annotation.slice]
             shape = List(tuple(map(self._literal, dims)), self._location(annotation.slice))
-            return {**self._tensor_keys(annotation.value), "shape": Entry(self._word("shape", annotation), shape)}
+            return self._tensor_keys(annotation.value) | self._entry("shape", annotation, shape)
         name = ast.unparse(annotation)
         kind = _KINDS.get(name.rpartition(".")[2])
         if name in _TORCH or kind == "":
             return {}
         if kind == "grad":
-            return {"grad": Entry(self._word("grad", annotation), self._word("false", annotation))}
+            return self._entry("grad", annotation, self._word("false", annotation))
         if kind is not None:
-            return {"dtype": Entry(self._word("dtype", annotation), self._word(kind, annotation))}
+            return self._entry("dtype", annotation, self._word(kind, annotation))
         hint = "; a hyperparameter comes after '*'" if name in _PLAIN_TYPES else ""
         raise NotLiteral(
             annotation,
@@ -278,29 +286,20 @@ class _Reader(PythonNodes):
                 raise NotLiteral(keyword.value, "keys are given by name")
             name = isinstance(keyword.value, ast.Name) and keyword.value.id in _PLAIN_TYPES
             value = self._word(ast.unparse(keyword.value), keyword.value) if name else self._literal(keyword.value)
-            found[keyword.arg] = Entry(self._word(keyword.arg, keyword), value)
+            found |= self._entry(keyword.arg, keyword, value)
         return found
 
     def _hyperparameter(self, argument: ast.arg, default: ast.expr | None) -> Node:
         where = f"hyperparameters.{argument.arg}"
-        entries: dict[str, Entry] = {}
-        if argument.annotation is not None:
-            try:
-                entries |= self._hyperparameter_keys(argument.annotation)
-            except NotLiteral as error:
-                self._fault(error.node, where, str(error))
-        if default is not None:
-            value = self._literal_or_fault(default, where)
-            if value is not None:
-                entries["default"] = Entry(self._word("default", default), value)
-        return self._mapping(argument, *entries.items())
+        entries = self._annotated(argument, where, self._hyperparameter_keys)
+        return self._mapping(argument, entries | self._default(default, where))
 
     def _hyperparameter_keys(self, annotation: ast.expr) -> dict[str, Entry]:
         """What an annotation says of a hyperparameter. Raises NotLiteral."""
         annotation = self._resolved(annotation)
         name = ast.unparse(annotation)
         if name in _PLAIN_TYPES:
-            return {"type": Entry(self._word("type", annotation), self._word(name, annotation))}
+            return self._entry("type", annotation, self._word(name, annotation))
         if isinstance(annotation, ast.Call) and ast.unparse(annotation.func).endswith("hyperparameter"):
             if annotation.args:
                 raise NotLiteral(annotation.args[0], "keys are given by name, such as type=float")
@@ -308,7 +307,7 @@ class _Reader(PythonNodes):
         if isinstance(annotation, ast.Subscript) and ast.unparse(annotation.value).endswith("Literal"):
             values = annotation.slice.elts if isinstance(annotation.slice, ast.Tuple) else [annotation.slice]
             choices = List(tuple(map(self._literal, values)), self._location(annotation.slice))
-            return {"choices": Entry(self._word("choices", annotation), choices)}
+            return self._entry("choices", annotation, choices)
         raise NotLiteral(
             annotation, f"{shown(name)} is no type of a hyperparameter: float, int, bool, str, Literal[...]"
         )
@@ -335,7 +334,7 @@ class _Reader(PythonNodes):
         if returned is None or returned.value is None:
             if not self._mistakes:
                 self._fault(self._function, "outputs", "the function returns nothing; end it with 'return'")
-            return self._mapping(self._function), self._mapping(self._function)
+            return self._mapping(self._function, {}), self._mapping(self._function, {})
         values = [*(value for _, value, _ in let.values()), returned.value]
         for called in called_otherwise(self._module, values):
             self._fault(called, "", f"{called.id!r} is this file's own, which is not run; write what it computes here")
@@ -344,7 +343,7 @@ class _Reader(PythonNodes):
         inner = {
             name: Entry(self._word(name, at), self._formula(value, part)) for name, (at, value, part) in let.items()
         }
-        return Mapping(inner, self._location(self._function)), Mapping(outputs, self._location(returned))
+        return self._mapping(self._function, inner), self._mapping(returned, outputs)
 
     def _constants(self, values: Sequence[ast.expr], let: Mapping_[str, Assigned]) -> Mapping_[str, Assigned]:
         """The constants of the module that the function reads."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from symgrad.accuracy.evaluate import Environment
 from symgrad.accuracy.sampling import moderate
-from symgrad.compiler.operation import Operation, Variant
+from symgrad.compiler.operation import Operation, Variant, quantity
 from symgrad.compiler.workbench import Workbench
 from symgrad.differentiate.modes import is_tensor_op
 from symgrad.differentiate.symbols import cotangent, tangent
@@ -85,7 +85,7 @@ def claims(variant: Variant, *, gradients: bool = True) -> Iterator[Claim]:
         yield _claim(f"{output}", formula, variant.outputs[output])
     for (output, tensor), gradient in variant.gradients.items() if gradients else ():
         formula = variant.formulas[output]
-        yield _claim(f"d{output}/d{tensor}", formula, gradient, symbols[tensor], cotangent(output, formula))
+        yield _claim(quantity(output, tensor), formula, gradient, symbols[tensor], cotangent(output, formula))
     for (output, tensor), pushed in variant.tangents.items():
         formula = variant.formulas[output]
         by = symbols[tensor]

@@ -10,6 +10,7 @@ from symgrad.ir import expr as ex
 from symgrad.ir.expr import Expr, make
 from symgrad.ops.tensors.einsum import parts
 from symgrad.symbolic.convolutions import convolution, transposed_convolution
+from symgrad.symbolic.moves import array_of
 from symgrad.symbolic.rational_functions import Undecided
 
 
@@ -29,10 +30,12 @@ def _reduced(function: Callable[[list[Expr]], Expr]) -> Callable[..., Any]:
     def apply(np: Any, attributes: dict[str, Any], x: Any) -> Any:
         axes = _axes(attributes.get("dim"), x.ndim)
         shape = [1 if k in axes else n for k, n in enumerate(x.shape)]
-        result = np.empty(shape, dtype=object)
-        for place in np.ndindex(*shape):
+
+        def element(place: tuple[int, ...]) -> Expr:
             index = tuple(slice(None) if k in axes else p for k, p in enumerate(place))
-            result[place] = function(list(x[index].ravel()))
+            return function(list(x[index].ravel()))
+
+        result = array_of(tuple(shape), element)
         return (
             result if attributes.get("keepdim") else result.reshape([n for k, n in enumerate(shape) if k not in axes])
         )
@@ -190,11 +193,9 @@ def _restored(np: Any, attributes: dict[str, Any], x: Any, of: Any) -> Any:
     return x if attributes.get("keepdim") or not of.ndim else np.expand_dims(x, _axes(attributes["dim"], of.ndim))
 
 
-def of_numbers(np: Any, values: Any) -> Any:
-    found = np.empty(values.shape, dtype=object)
-    for place, value in np.ndenumerate(values):
-        found[place] = ex.num(int(value))
-    return found
+def of_numbers(values: Any) -> Any:
+    """An array of whole numbers as formulas."""
+    return array_of(values.shape, lambda place: ex.num(int(values[place])))
 
 
 def mean_of_windows(windows: Any) -> Any:
@@ -205,7 +206,7 @@ def mean_of_windows(windows: Any) -> Any:
 
 def _arange(np: Any, attributes: dict[str, Any], *args: Any) -> Any:
     end, *_, numbers = args
-    return of_numbers(np, np.arange(int(numbers(end))))
+    return of_numbers(np.arange(int(numbers(end))))
 
 
 def _segments(function: Callable[[list[Expr]], Expr]) -> Callable[..., Any]:
@@ -242,11 +243,11 @@ def _determinant(np: Any, a: Any) -> Expr:
 
 
 def _cofactor(np: Any, a: Any) -> Any:
-    n = len(a)
-    found = np.empty((n, n), dtype=object)
-    for i, j in np.ndindex(n, n):
-        found[i, j] = ex.mul((-1) ** (i + j), _determinant(np, np.delete(np.delete(a, i, 0), j, 1)))
-    return found
+    def element(place: tuple[int, ...]) -> Expr:
+        i, j = place
+        return ex.mul((-1) ** (i + j), _determinant(np, np.delete(np.delete(a, i, 0), j, 1)))
+
+    return array_of((len(a), len(a)), element)
 
 
 def _inverse(np: Any, a: Any) -> Any:

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from symgrad.accuracy.evaluate import Environment, Exact
 from symgrad.ir import expr as ex
-from symgrad.ir.expr import Expr, symbol
+from symgrad.ir.expr import Expr
 from symgrad.ir.traversal import rebuild, topological
 from symgrad.ops.tensors import TENSOR_OPS
 from symgrad.ops.tensors.row import Ref
 from symgrad.symbolic.element_rules import DECIDED, RULES, mean_of_windows, of_numbers
-from symgrad.symbolic.moves import BACK, MOVES, ORDERS, put_back, taken
+from symgrad.symbolic.moves import BACK, MOVES, ORDERS, array_of, put_back, taken
 from symgrad.symbolic.rational_functions import Undecided
 
 if TYPE_CHECKING:
@@ -30,11 +30,7 @@ _ONE_PLACE = ("max", "min", "median")  # operations whose indices have one eleme
 
 def symbols_of(name: str, shape: tuple[int, ...], kind: str) -> numpy.ndarray:
     """A symbol for each element of a tensor."""
-    import numpy as np
-
-    found = np.empty(shape, dtype=object)
-    for place in np.ndindex(*shape):
-        found[place] = ex.symbol("_".join([name, *map(str, place)]), kind)
+    found: numpy.ndarray = array_of(shape, lambda place: ex.symbol("_".join([name, *map(str, place)]), kind))
     return found
 
 
@@ -70,25 +66,18 @@ class Elements:
         import numpy as np
 
         if not node.args:
-            result = np.empty((), dtype=object)
-            result[()] = node
-            return result
+            return array_of((), lambda place: node)
         if node.op == "random_bits":
             return _random_bits(node, args[0].shape)
         if node.op in ("held", "floated", "boundary", "detach"):
             return args[0]
         if node.op not in TENSOR_OPS:
             grid = np.broadcast_arrays(*args)
-            result = np.empty(grid[0].shape, dtype=object)
-            for place in np.ndindex(result.shape):
-                result[place] = rebuild(node, [a[place] for a in grid])
-            return result
+            return array_of(grid[0].shape, lambda place: rebuild(node, [a[place] for a in grid]))
         found = self._tensor(np, node, self._attributes(node), args)
         if isinstance(found, np.ndarray):
             return found
-        result = np.empty((), dtype=object)
-        result[()] = ex.num(found) if isinstance(found, int) else found
-        return result
+        return array_of((), lambda place: ex.num(found) if isinstance(found, int) else found)
 
     def _tensor(self, np: Any, node: Expr, attributes: dict[str, Any], args: list[Any]) -> Any:
         """What a row makes of the elements of its operands."""
@@ -101,7 +90,7 @@ class Elements:
         if node.op in MOVES:
             grid = np.arange(args[0].size).reshape(args[0].shape)
             places = MOVES[node.op](np, attributes, grid, *map(self._integers, args[1:]))
-            return mean_of_windows(taken(np, args[0], places)) if "pool" in node.op else taken(np, args[0], places)
+            return mean_of_windows(taken(args[0], places)) if "pool" in node.op else taken(args[0], places)
         if node.op in BACK:
             value, *indices, like = args
             grid = np.arange(like.size).reshape(like.shape)
@@ -114,7 +103,7 @@ class Elements:
             x = args[0]
             found = ORDERS[name](np, attributes, self._numbers(x))
             if field == "indices":
-                return of_numbers(np, found)
+                return of_numbers(found)
             dropped = name in _ONE_PLACE and not attributes.get("keepdim")
             index = np.expand_dims(found, attributes["dim"]) if dropped else found
             values = np.take_along_axis(x, index, attributes["dim"])
@@ -149,10 +138,5 @@ class Elements:
 
 def _random_bits(node: Expr, shape: tuple[int, ...]) -> Any:
     """Symbols of their own for what is drawn: one seed draws the same everywhere."""
-    import numpy as np
-
-    found = np.empty(shape, dtype=object)
     draw = int.from_bytes(node.digest[:6], "big")
-    for place in np.ndindex(*shape):
-        found[place] = symbol("_".join([RANDOM_BITS, str(draw), *map(str, place)]), "int_tensor")
-    return found
+    return symbols_of(f"{RANDOM_BITS}_{draw}", shape, "int_tensor")

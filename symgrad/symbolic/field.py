@@ -107,14 +107,14 @@ class Field(RationalFunctions):
             key = ("angle", self._text(term.over), self._text(term.under))
             times, cosine, sine = self._unit_angle(key, share)
             for _ in range(abs(times)):
-                found = self._rotated(found, cosine, sine if times > 0 else self.times(sine, -1))
+                found = self._rotated(found, cosine, sine if times > 0 else self.negative(sine))
         return found
 
     def _rotated(self, found: tuple[Element, Element], cosine: Element, sine: Element) -> tuple[Element, Element]:
         """The sum of two angles by their cosines and sines."""
         c, s = found
         turned = (
-            self.sum(self.product(c, cosine), self.times(self.product(s, sine), -1)),
+            self.difference(self.product(c, cosine), self.product(s, sine)),
             self.sum(self.product(s, cosine), self.product(c, sine)),
         )
         return self.reduced(turned[0]), self.reduced(turned[1])

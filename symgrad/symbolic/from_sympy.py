@@ -157,7 +157,7 @@ def _converted(node: Any, known: Mapping[Any, Expr]) -> Expr:
         if isinstance(node, getattr(sympy, kind)):
             return leaf(node)
     if name in _LEAVES:
-        return _LEAVES[name](node)
+        return _LEAVES[name]
     if name == "Piecewise":
         return _piecewise(node, known)
     if name in MATRICES:
@@ -271,16 +271,16 @@ _NUMBERS: Mapping[str, Callable[[Any], Expr]] = {
     "Rational": lambda node: num(Fraction(int(node.p), int(node.q))),
 }
 
-_LEAVES: Mapping[str, Callable[[Any], Expr]] = {
-    "Pi": lambda node: ex.PI,
-    "Exp1": lambda node: ex.E,
-    "Infinity": lambda node: ex.OO,
-    "NegativeInfinity": lambda node: -ex.OO,
-    "EulerGamma": lambda node: ex.const("EulerGamma"),
-    "GoldenRatio": lambda node: ex.const("GoldenRatio"),
-    "Catalan": lambda node: ex.const("Catalan"),
-    "BooleanTrue": lambda node: TRUE,
-    "BooleanFalse": lambda node: FALSE,
+_LEAVES: Mapping[str, Expr] = {
+    "Pi": ex.PI,
+    "Exp1": ex.E,
+    "Infinity": ex.OO,
+    "NegativeInfinity": -ex.OO,
+    "EulerGamma": ex.const("EulerGamma"),
+    "GoldenRatio": ex.const("GoldenRatio"),
+    "Catalan": ex.const("Catalan"),
+    "BooleanTrue": TRUE,
+    "BooleanFalse": FALSE,
 }
 
 

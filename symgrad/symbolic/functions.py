@@ -116,7 +116,7 @@ class SympyReader:
             else:
                 n = int(e.args[0])
                 term = field.times(field.int_power(at, -n - 1), (-1) ** n * int(sympy.factorial(n)))
-            total = field.sum(total, term if steps > 0 else field.negative(term))
+            total = (field.sum if steps > 0 else field.difference)(total, term)
         return total
 
 

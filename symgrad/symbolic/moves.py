@@ -11,20 +11,27 @@ from typing import Any
 
 from symgrad.ir import expr as ex
 
-__all__ = ["BACK", "MOVES", "ORDERS", "each", "put_back", "taken"]
+__all__ = ["BACK", "MOVES", "ORDERS", "array_of", "each", "put_back", "taken"]
 
 Attributes = Mapping[str, Any]
 Row = Callable[..., Any]
 """(numpy, attributes, places, *further operands of integers) -> places."""
 
 
-def taken(np: Any, x: Any, places: Any) -> Any:
-    """The elements of `x` at `places`."""
-    found = np.empty(places.shape, dtype=object)
-    flat = x.ravel()
-    for spot, place in np.ndenumerate(places):
-        found[spot] = ex.ZERO if place < 0 else flat[place]
+def array_of(shape: tuple[int, ...], element: Callable[[tuple[int, ...]], Any]) -> Any:
+    """An array of formulas, by what stands at each place."""
+    import numpy as np
+
+    found = np.empty(shape, dtype=object)
+    for place in np.ndindex(*shape):
+        found[place] = element(place)
     return found
+
+
+def taken(x: Any, places: Any) -> Any:
+    """The elements of `x` at `places`."""
+    flat = x.ravel()
+    return array_of(places.shape, lambda spot: ex.ZERO if places[spot] < 0 else flat[places[spot]])
 
 
 def put_back(np: Any, value: Any, places: Any, shape: tuple[int, ...]) -> Any:

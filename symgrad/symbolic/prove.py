@@ -9,7 +9,7 @@ regimes meet, are not part of this.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -237,7 +237,22 @@ def _is_equal(sides: Sequence[Expr], by: Expr | None, points: Sequence[Environme
         return is_zero(formula, emitted, values, by, factor)
 
 
-_COMPARISONS = ("lt", "le", "gt", "ge", "eq", "ne")
+# What functions of the sign of their argument are in a regime.
+_OF_SIGN: Mapping[str, Callable[[int, Expr], Expr]] = {
+    "abs": lambda way, value: value if way > 0 else -value,
+    "sign": lambda way, value: ex.num(way),
+    "relu": lambda way, value: value if way > 0 else ex.ZERO,
+    "heaviside": lambda way, value: ex.ONE if way > 0 else ex.ZERO,
+}
+# Whether a comparison holds, by the sign of the difference.
+_COMPARISONS: Mapping[str, Callable[[int], bool]] = {
+    "lt": lambda way: way < 0,
+    "le": lambda way: way <= 0,
+    "gt": lambda way: way > 0,
+    "ge": lambda way: way >= 0,
+    "eq": lambda way: way == 0,
+    "ne": lambda way: way != 0,
+}
 _STEPS = ("floor", "ceil", "round")
 _WHOLE = ("int", "int_tensor", "bool", "bool_tensor")
 
@@ -245,7 +260,7 @@ _WHOLE = ("int", "int_tensor", "bool", "bool_tensor")
 def _kinks(root: Expr) -> Iterator[Expr]:
     """What the comparisons and kinks of a formula are about: each is 0 where two regimes meet."""
     for node in topological(root):
-        if node.op in ("abs", "sign", "relu", "heaviside"):
+        if node.op in _OF_SIGN:
             yield node.args[0]
         elif node.op in ("maximum", "minimum", *_COMPARISONS) and not any(a.op == "text" for a in node.args):
             yield node.args[0] - node.args[1]
@@ -317,14 +332,8 @@ def _opened_node(node: Expr, args: list[Expr], sign: Any, steps: dict[Expr, Expr
     op, raw = node.op, node.args
     if op == "sym" and node.is_boolean:
         return ex.TRUE if sign(node) else ex.FALSE
-    if op in ("abs", "sign", "relu", "heaviside"):
-        way = sign(raw[0])
-        return {
-            "abs": lambda: args[0] if way > 0 else -args[0],
-            "sign": lambda: ex.num(way),
-            "relu": lambda: args[0] if way > 0 else ex.ZERO,
-            "heaviside": lambda: ex.ONE if way > 0 else ex.ZERO,
-        }[op]()
+    if op in _OF_SIGN:
+        return _OF_SIGN[op](sign(raw[0]), args[0])
     if op in ("maximum", "minimum"):
         return args[0] if (sign(raw[0] - raw[1]) > 0) == (op == "maximum") else args[1]
     if op == "clamp":
@@ -332,9 +341,7 @@ def _opened_node(node: Expr, args: list[Expr], sign: Any, steps: dict[Expr, Expr
         above, below = sign(raw[0] - raw[2]) > 0, sign(raw[0] - raw[1]) < 0
         return args[2] if low_above_high or above else args[1] if below else args[0]
     if op in _COMPARISONS and not any(a.op == "text" for a in raw):
-        way = sign(raw[0] - raw[1])
-        holds = {"lt": way < 0, "le": way <= 0, "gt": way > 0, "ge": way >= 0, "eq": way == 0, "ne": way != 0}[op]
-        return ex.TRUE if holds else ex.FALSE
+        return ex.TRUE if _COMPARISONS[op](sign(raw[0] - raw[1])) else ex.FALSE
     if op in _STEPS:
         return _same_step(args[0], steps) or _step(rebuild(node, args), steps)
     if op == "remainder":

@@ -123,6 +123,10 @@ class RationalFunctions:
         """The value with the other sign."""
         return Element(-a.over, a.under)
 
+    def difference(self, a: Element, b: Element) -> Element:
+        """a - b."""
+        return self.sum(a, self.negative(b))
+
     def inverse(self, a: Element) -> Element:
         """The reciprocal. Raises Undecided for 0."""
         return self.int_power(a, -1)

@@ -40,10 +40,10 @@ def is_zero(formula: Expr, emitted: Expr, values: Values, by: Expr | None = None
     def difference() -> Element:
         reader = _Reader(field)
         if by is None:
-            return field.sum(reader.value(formula), field.negative(reader.value(emitted)))
+            return field.difference(reader.value(formula), reader.value(emitted))
         slope = reader.slope(formula, by)
         weighted = field.zero if slope is None else field.product(slope, reader.value(factor))
-        return field.sum(weighted, field.negative(reader.value(emitted)))
+        return field.difference(weighted, reader.value(emitted))
 
     return field.vanishes(difference)
 
@@ -134,7 +134,7 @@ class _Reader:
         if condition.op not in ("eq", "ne"):
             raise Undecided("a choice that is not open")
         left, right = map(self.value, condition.args)
-        same = self._field.sum(left, self._field.negative(right)).over == 0
+        same = self._field.difference(left, right).over == 0
         return branches[0 if same == (condition.op == "eq") else 1]
 
     def _open(self, node: Expr) -> Expr | None:
@@ -202,7 +202,7 @@ class _Reader:
         def partial(k: int) -> Element:
             if k == 0:
                 below = None if number is None else number - 1
-                lowered = field.power(base, field.sum(exponent, field.negative(field.one)), below)
+                lowered = field.power(base, field.difference(exponent, field.one), below)
                 return field.product(exponent, lowered)
             return field.product(self.value(node), field.log(base))
 
@@ -220,7 +220,7 @@ def _sign(field: Field, a: Element) -> Element:
 
 
 _ARITHMETIC: dict[str, Callable[..., Element]] = {
-    "sub": lambda field, a, b: field.sum(a, field.negative(b)),
+    "sub": lambda field, a, b: field.difference(a, b),
     "div": lambda field, a, b: field.product(a, field.inverse(b)),
     "neg": lambda field, a: field.negative(a),
     "exp": lambda field, a: field.exp(a),

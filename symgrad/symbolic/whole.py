@@ -6,7 +6,9 @@ import math
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
 
 from symgrad.accuracy.evaluate import Environment
 from symgrad.analysis.places import places
@@ -22,9 +24,6 @@ from symgrad.symbolic.element_rules import contract
 from symgrad.symbolic.elements import RANDOM_BITS, Elements, NeedsPoint, symbols_of
 from symgrad.symbolic.prove import Claim, Verdict, judge
 from symgrad.symbolic.rational_functions import Undecided
-
-if TYPE_CHECKING:
-    import numpy
 
 __all__ = ["of_whole_tensors"]
 
@@ -144,37 +143,22 @@ def _of_elements(
             arrays[symbol_] = symbols_of(symbol_.name, elements(arrays)(value).shape, "cotangent")
     formula = elements(arrays)(claim.formula)
     if claim.by is None:
-        emitted = _broadcast(elements(arrays)(claim.emitted), formula.shape)
+        emitted = np.broadcast_to(elements(arrays)(claim.emitted), formula.shape)
         pairs = zip(formula.ravel(), emitted.ravel(), strict=True)
         return [Claim(claim.subject, a, b) for a, b in pairs]
     own = arrays[claim.by]
     seeds = symbols_of("seed", formula.shape, "cotangent")
     weighted = contract(seeds, formula)
     if not claim.forward:
-        emitted = _broadcast(elements({**arrays, claim.factor: seeds})(claim.emitted), own.shape)
+        emitted = np.broadcast_to(elements({**arrays, claim.factor: seeds})(claim.emitted), own.shape)
         pairs = zip(own.ravel(), emitted.ravel(), strict=True)
         return [Claim(claim.subject, weighted, b, x) for x, b in pairs]
     found = []
     for k, x in enumerate(own.ravel()):
-        direction = _filled(own.shape, ex.ZERO)
+        direction = np.full(own.shape, ex.ZERO, dtype=object)
         direction.flat[k] = ex.ONE
-        pushed = _broadcast(elements({**arrays, claim.factor: direction})(claim.emitted), formula.shape)
+        pushed = np.broadcast_to(elements({**arrays, claim.factor: direction})(claim.emitted), formula.shape)
         found.append(Claim(claim.subject, weighted, contract(seeds, pushed), x))
-    return found
-
-
-def _broadcast(found: numpy.ndarray, shape: tuple[int, ...]) -> numpy.ndarray:
-    import numpy as np
-
-    return np.broadcast_to(found, shape)
-
-
-def _filled(shape: tuple[int, ...], value: Expr) -> Any:
-    import numpy as np
-
-    found = np.empty(shape, dtype=object)
-    for place in np.ndindex(*shape):
-        found[place] = value
     return found
 
 

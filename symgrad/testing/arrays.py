@@ -5,30 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 
-__all__ = ["Facts", "Golden", "Input", "golden_weights", "numbered", "outputs", "untrue", "untrue_at"]
+from symgrad.testing.facts import Input, Shapes
 
-Shapes: TypeAlias = "tuple[tuple[int, ...] | None, ...]"
+__all__ = ["Facts", "Golden", "golden_weights", "numbered", "outputs", "untrue", "untrue_at"]
 
 _KINDS = {"float": "float32", "int": "int32", "bool": "bool"}  # of the arguments of golden points
-
-
-@dataclass(frozen=True)
-class Input:
-    """An array argument: its name, and the range that its values are drawn from.
-
-    ``dtype`` is ``float``, ``int`` or ``bool``; ``grad`` says whether it has a gradient.
-    """
-
-    name: str
-    low: float = -3.0
-    high: float = 3.0
-    dtype: str = "float"
-    grad: bool = True
 
 
 @dataclass(frozen=True)
@@ -107,8 +93,8 @@ class Facts:
 
     def wanted(self, arguments: Sequence[Any]) -> list[int]:
         """The places of the arguments that are differentiated: none where no output is."""
-        floats = (k for k, of in enumerate(self.inputs) if of.grad and of.dtype == "float" and any(self.smooth))
-        return [k for k in floats if arguments[k] is not None]
+        wanted = [k for k, of in enumerate(self.inputs) if of.differentiable and arguments[k] is not None]
+        return wanted if any(self.smooth) else []
 
     def at(self, function: Callable[..., Any], settings: Mapping[str, Any], arguments: Sequence[Any]) -> Any:
         """The differentiable outputs as a function of the arguments that are differentiated."""

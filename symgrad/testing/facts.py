@@ -37,7 +37,8 @@ class Input:
     Values are drawn uniformly from ``low`` to ``high``: integers from the whole numbers below ``high``, truth values
     from both. ``grad`` says whether it is differentiated, ``optional`` whether it may be None. ``domain`` is where
     the formula holds. ``special`` are values at which the result must be a number wherever the reference has
-    one: by default infinities, zeros and subnormal numbers in the domain.
+    one: by default infinities, zeros and subnormal numbers in the domain. The suites for JAX and MLX read neither
+    ``optional`` nor ``domain`` nor ``special``.
     """
 
     name: str

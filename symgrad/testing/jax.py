@@ -19,7 +19,8 @@ import numpy as np
 import pytest
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from symgrad.testing.arrays import Facts, Golden, Input, golden_weights, numbered, outputs, untrue_at
+from symgrad.testing.arrays import Facts, Golden, golden_weights, numbered, outputs, untrue_at
+from symgrad.testing.facts import Input
 from symgrad.testing.residuals import beside_formula
 
 __all__ = ["CHECKS", "Golden", "Input", "OperationTests", "check_function"]

@@ -7,6 +7,7 @@ from typing import Any
 
 from symgrad.accuracy.evaluate import FLOAT32, Environment
 from symgrad.accuracy.truth import Table
+from symgrad.compiler.operation import quantity
 from symgrad.differentiate.modes import is_tensor_op, partials
 from symgrad.ir.expr import Expr
 from symgrad.ir.traversal import topological
@@ -39,10 +40,10 @@ def over_magnitudes(program: Program, settings: Mapping[str, Any]) -> tuple[Accu
         if output.grad and not spec.gradients:
             slopes = partials(value, tensors)
             wanted = [t for t in spec.tensors if t.grad]
-            quantities += [(f"d{output.name}/d{t.name}", slopes[program.symbols[t.name]]) for t in wanted]
-        for quantity, formula in quantities:
+            quantities += [(quantity(output.name, t.name), slopes[program.symbols[t.name]]) for t in wanted]
+        for name, formula in quantities:
             rows = tuple(_rows(table, formula, tensors, list(settings.values())))
-            found.append(Accuracy(quantity, 0.0, 0.0, rows))
+            found.append(Accuracy(name, 0.0, 0.0, rows))
     return tuple(f for f in found if f.points)
 
 

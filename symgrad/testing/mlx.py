@@ -14,7 +14,8 @@ import mlx.core as mx
 import numpy as np
 import pytest
 
-from symgrad.testing.arrays import Facts, Golden, Input, golden_weights, numbered, outputs, untrue_at
+from symgrad.testing.arrays import Facts, Golden, golden_weights, numbered, outputs, untrue_at
+from symgrad.testing.facts import Input
 
 __all__ = ["Golden", "Input", "OperationTests"]
 

@@ -13,7 +13,8 @@ import jax.numpy as jnp
 
 from symgrad.compiler.compile import compile_operation
 from symgrad.parse import parse_formulas
-from symgrad.testing.arrays import Facts, Input
+from symgrad.testing.arrays import Facts
+from symgrad.testing.facts import Input
 from symgrad.testing.jax import CHECKS, findings, without_forward_mode
 from symgrad.testing.residuals import residual_bytes, scanned_residual_bytes
 from symgrad.testing.sources import source_of

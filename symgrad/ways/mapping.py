@@ -68,7 +68,7 @@ class _Reader:
             for key in _FORMULAS
         }
         self._texts: dict[tuple[str, str], str] = {}
-        self._items: dict[Any, str] = {}  # SymPy's symbols by their names
+        self._own: Mapping[str, dict[str, Any]] = {}  # what SymPy's symbols of tensors assume, by name
 
     def plain(self) -> dict[str, Any]:
         """The mapping with texts for formulas and with declarations for tensors. Raises SpecError."""
@@ -92,8 +92,6 @@ class _Reader:
             values["hyperparameters"] = hyperparameters
         values = _plain(values)
         return {key: values[key] for key in (*_ORDER, *(k for k in values if k not in _ORDER)) if key in values}
-
-    _own: Mapping[str, dict[str, Any]] = {}
 
     def _keys_of(self, key: str) -> list[Any]:
         value = self._values.get(key)
@@ -169,7 +167,6 @@ class _Reader:
             for item, name in items.items()
         }
         sizes = {str(d) for keys in complete.values() for d in keys.get("shape") or () if isinstance(d, str)}
-        self._items = dict(items)
         for key, section in self._formulas.items():
             for name, formula in section.items():
                 expression = _expression(formula)
@@ -191,7 +188,7 @@ class _Reader:
         Parameters of the module come last: the others are the arguments of its forward. An output that its own formula
         reads is a tensor of that name.
         """
-        from symgrad.parse.build import CONSTANTS, NO_NUMBERS
+        from symgrad.parse.constants import CONSTANTS, NO_NUMBERS
 
         declared = {*hyperparameters, *self._formulas["let"], *(CONSTANTS.keys() - self._own), *NO_NUMBERS}
         if any(self._own.values()):

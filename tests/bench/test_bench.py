@@ -244,4 +244,4 @@ def test_overlapping_quartiles_are_told():
 def test_a_busy_machine_is_told(monkeypatch, load, told):
     monkeypatch.setattr("os.getloadavg", lambda: (load, 0, 0))
     monkeypatch.setattr("os.cpu_count", lambda: 2)
-    assert told in report.business() and bool(told) == bool(report.business())
+    assert told in report.busy() and bool(told) == bool(report.busy())

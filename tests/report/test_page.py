@@ -67,6 +67,12 @@ def test_the_page_is_deterministic_and_needs_no_proof() -> None:
     assert "Proof" not in html(spec, prove=False)
 
 
+def test_each_result_of_an_intermediate_is_an_equation() -> None:
+    text = "op: gap\ntensors: {x: {shape: [N, C]}}\nlet: {m: 'max(x, dim=-1)'}\noutputs: {y: m.values - mean(x)}\n"
+    page = html(parse_spec(text), prove=False)
+    assert all(mathml.name(name) in page for name in ("m_values", "m_indices", "y"))
+
+
 def test_curves_show_where_autograd_fails_and_the_emitted_form_does_not() -> None:
     operation = compile_operation(parse_formulas(parse_spec(SWISH)))
     ((_, variant),) = operation.variants()

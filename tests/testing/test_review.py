@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +12,8 @@ from click.testing import CliRunner
 from symgrad.cli import main
 from symgrad.testing import audit, check_function
 from symgrad.testing.sources import load_target
+
+pytest_plugins = ["pytester"]
 
 SOURCE = '''
 import torch
@@ -144,12 +144,11 @@ def test_the_command_exits_with_1_where_something_is_wrong(source: Path) -> None
     assert wrong.exit_code == 2 and "Give one of" in wrong.output
 
 
-def test_the_fixture_fails_a_test(tmp_path: Path) -> None:
-    (tmp_path / "test_it.py").write_text(
+def test_the_fixture_fails_a_test(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
         "import torch\n\n\ndef test_it(symgrad_audit):\n"
         "    symgrad_audit(torch.sin, reference=torch.cos, inputs=['x'], only=['value_and_gradients'])\n"
     )
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:xdist", str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
-    assert done.returncode == 1
-    assert "by the composite" in done.stdout
+    done = pytester.runpytest_inprocess("-p", "no:xdist")
+    done.assert_outcomes(failed=1)
+    assert "by the composite" in done.stdout.str()
