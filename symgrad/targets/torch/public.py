@@ -237,9 +237,11 @@ def _hyperparameter_checks(h: Hyperparameter, op: str, name: str, is_seed: bool)
             f"if {name} not in {literal(h.choices)}:",
             f'    raise ValueError(f"{op}: {h.name} must be {text}, not {{{name}!r}}")',
         ]
-    if test := h.inside(name):
-        lines += [
-            f"if not {test}:",
-            f'    raise ValueError(f"{op}: {h.name} must be in {h.domain}, not {{{name}}}")',
-        ]
-    return lines
+    return [*lines, *domain_check(h, op, name)]
+
+
+def domain_check(h: Hyperparameter, op: str, name: str) -> list[str]:
+    """The statements that refuse what is outside of a hyperparameter's domain; `name` is what it is called there."""
+    test = h.inside(name)
+    text = f"{op}: {h.name} must be in {h.domain}, not {{{name}}}"
+    return [f"if not {test}:", f'    raise ValueError(f"{text}")'] if test else []
