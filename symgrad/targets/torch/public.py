@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from symgrad.ir.traversal import topological
 from symgrad.spec.model import Hyperparameter, Tensor
 from symgrad.targets.literals import literal, quoted
-from symgrad.targets.torch.dispatch import is_nonlinear, reads_overwritten, written_over
+from symgrad.targets.torch.dispatch import reads_overwritten, written_over
 from symgrad.targets.torch.docs import function_docstring, listed
 from symgrad.targets.torch.floats import read_as_floats
 from symgrad.targets.torch.layout import Layout
@@ -192,7 +192,7 @@ def _body(layout: Layout, op: str, overwritten: str | None, names: Mapping[str, 
         lines += [f"if not {shapes.condition}:", f'    rt.refuse_shapes("{op}", {", ".join(shapes.declared)})']
     told = {local: name for name, local in names.items()}
     lines += [f'rt.dimension("{op}", "{told[h]}", {h}, {rank})' for h, rank in rank_checks(layout, names)]
-    if is_nonlinear(layout):
+    if not layout.operation.is_linear:
         exports = ", exports=True" if layout.spec.options.library else ""
         lines.append(f'rt.refuse_compilers("{op}"{exports})')
     return [*lines, *_calls(layout, overwritten, names)]
