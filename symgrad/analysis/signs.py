@@ -1,14 +1,15 @@
-"""What signs of values follow from signs of others, and from declared domains."""
+"""What signs of values follow from signs of others and from declared domains, and who reads more than a sign."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 from symgrad.ir import expr as ex
-from symgrad.ir.expr import Expr
+from symgrad.ir.expr import ZERO, Expr
+from symgrad.ir.traversal import topological
 from symgrad.spec.interval import Interval
 
-__all__ = ["positive", "same_sign"]
+__all__ = ["measured", "positive", "same_sign"]
 
 Domains = Mapping[Expr, Interval]
 
@@ -56,3 +57,13 @@ def same_sign(node: Expr, domains: Domains) -> Expr:
 def _is_odd(exponent: Expr) -> bool:
     n = exponent.integer
     return n is not None and n > 0 and n % 2 == 1
+
+
+def measured(value: Expr, leaves: frozenset[Expr]) -> frozenset[Expr]:
+    """The leaves that a value is made of by more than their signs, which rounding keeps.
+
+    Of what a condition compares with zero the sign alone is asked.
+    """
+    nodes = topological(value, leaves=leaves)
+    signs = {n for n in nodes if n.is_boolean and ZERO in n.args}
+    return frozenset(a for n in nodes if n not in signs and n not in leaves for a in n.args if a in leaves)

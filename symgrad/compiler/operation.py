@@ -171,6 +171,11 @@ class Operation:
 
         return replace(self, body=map_leaves(self.body, visit))
 
+    @cached_property
+    def is_linear(self) -> bool:
+        """Whether every gradient is linear in the cotangents, so that there is forward mode: a spec may give others."""
+        return all(o.transposed is not None for _, v in self.variants() for o in v.overrides.values())
+
     def variants(self) -> list[tuple[tuple[str, ...], Variant]]:
         """All variants with the conditions that lead to them, in order."""
         return [(_described(facts, self.program.spec), v) for facts, v in _leaves(self.body, ())]

@@ -1,4 +1,4 @@
-"""Numbers as source: rationals as literals or quotients, and constants that get a name."""
+"""Numbers as source: rationals as literals or quotients, constants that get a name, and which keep their digits."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ from symgrad.accuracy.evaluate import exact
 from symgrad.ir.expr import Expr
 from symgrad.lower.code import Code, binary, constant
 from symgrad.parse.formula import formula
-from symgrad.targets.exactness import is_decimal
 
-__all__ = ["constant_name", "constant_value", "definitions", "number"]
+__all__ = ["constant_name", "constant_value", "definitions", "is_decimal", "is_exact", "is_power_of_two", "number"]
 
 _EXACT = 10**15  # integers below it are written with all their digits
 _LONGEST = 28  # characters of a name that spells the constant
@@ -48,3 +47,27 @@ def constant_name(node: Expr, taken: Collection[str]) -> str:
     while unique in taken:
         unique, i = f"{name}_{i}", i + 1
     return unique
+
+
+# ------------------------------------------------------------------------------------------------ digits
+def is_power_of_two(node: Expr) -> bool:
+    """A factor that is exact wherever it stands in a product."""
+    value = node.number
+    return value is not None and value > 0 and all(n & (n - 1) == 0 for n in (value.numerator, value.denominator))
+
+
+def is_exact(number: Expr) -> bool:
+    """Whether a number is the same in float32, which torch gives to a choice between two numbers: a fraction of few
+    binary digits, or a size."""
+    value = number.number
+    if value is None:
+        return number.op == "count"
+    return value.denominator & (value.denominator - 1) == 0 and abs(value.numerator) < 2**24 > value.denominator
+
+
+def is_decimal(denominator: int) -> bool:
+    """Whether a fraction with this denominator has finitely many decimals."""
+    for prime in (2, 5):
+        while denominator % prime == 0:
+            denominator //= prime
+    return denominator == 1

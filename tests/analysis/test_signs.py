@@ -6,8 +6,10 @@ import math
 
 import pytest
 
-from symgrad.analysis.signs import _ODD, _POSITIVE, positive, same_sign
+from symgrad.analysis.signs import _ODD, _POSITIVE, measured, positive, same_sign
+from symgrad.ir import truth
 from symgrad.ir.expr import make, symbol
+from symgrad.ir.truth import compare
 from symgrad.ops.functions import FUNCTIONS
 from symgrad.spec.interval import Interval
 
@@ -38,3 +40,13 @@ def test_signs_of_products() -> None:
     assert same_sign(X**3, DOMAINS) is X
     for kept in (BETA * X, X**2, X + 1):
         assert same_sign(kept, DOMAINS) is kept
+
+
+def test_of_what_is_compared_with_zero_the_sign_is_read() -> None:
+    w = symbol("w")
+    y = make("exp", X)
+    assert measured(compare("gt", y - w, 0), frozenset({y})) == {y}
+    assert measured(compare("gt", make("amax", y, dim=-1), w), frozenset({y})) == {y}
+    assert measured(compare("gt", y, w), frozenset({y, w})) == {y, w}
+    assert measured(truth.logical("and", compare("lt", w, 0), compare("lt", w, y)), frozenset({y})) == {y}
+    assert measured(compare("lt", w, 0), frozenset({w})) == frozenset()

@@ -89,11 +89,6 @@ class Layout:
     def variants(self) -> list[Variant]:
         return [variant for _, variant in self.operation.variants()]
 
-    @property
-    def is_linear(self) -> bool:
-        """Whether every gradient rule is linear in the cotangent, so that there is forward mode."""
-        return all(o.transposed is not None for v in self.variants for o in v.overrides.values())
-
     def symbol(self, argument: str) -> Expr:
         return self.operation.program.symbols[argument]
 

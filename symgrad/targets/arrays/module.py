@@ -84,8 +84,8 @@ def render_module(operation: Operation, framework: Framework) -> str:
     runtime_name = "rt" if "rt" not in layout.arguments else plain
     owner = framework.owner(layout)
     value = branches(operation.body, layout.value, layout.condition)
-    cuts = {id(v): framework.cut(layout, v) for v in layout.variants} if layout.is_linear else {}
-    rule = pushed(layout, lambda v: cuts[id(v)], framework.keep) if layout.is_linear else pulled(layout)
+    cuts = {id(v): framework.cut(layout, v) for v in layout.variants} if layout.operation.is_linear else {}
+    rule = pushed(layout, lambda v: cuts[id(v)], framework.keep) if layout.operation.is_linear else pulled(layout)
     outputs = len(spec.outputs)
     values = [f"{name}: {h.type}" for name, h in zip(layout.values, spec.hyperparameters, strict=True)]
     arrays = [
@@ -121,7 +121,7 @@ def residuals(layout: Layout, framework: Framework) -> Iterator[PlanEntry]:
     """What reverse mode keeps, for each variant and in all, in bytes an element in float32."""
     for path, variant in layout.operation.variants():
         where = f" [{', '.join(path)}]" if path else ""
-        values = framework.cut(layout, variant) if layout.is_linear else [s.value for s in variant.plan.base]
+        values = framework.cut(layout, variant) if layout.operation.is_linear else [s.value for s in variant.plan.base]
         sizes = Sizes.of(variant.formulas.values(), narrow=True)
         for value in values:
             yield PlanEntry(described(layout, variant, value) + where, sizes.bytes(value), _source(variant, value))
@@ -155,7 +155,7 @@ def _imports(framework: Framework, read: Iterable[str], runtimes: Mapping[str, s
 def _options(layout: Layout, framework: Framework, cuts: Mapping[int, Sequence[Expr]]) -> str:
     """How the runtime makes the operation: the number of hyperparameters, and what is computed again."""
     options = [f"hyperparameters={len(layout.values)}"] if layout.values else []
-    if framework.keep and layout.is_linear:
+    if framework.keep and layout.operation.is_linear:
         light = all(is_light(layout, v, cuts[id(v)]) for v in layout.variants)
         recompute = "nothing" if layout.spec.options.save == "speed" else "widened" if light else ""
         options += [f'recompute="{recompute}"'] if recompute else []

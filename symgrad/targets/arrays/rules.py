@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from symgrad.analysis.comparisons import measured
+from symgrad.analysis.signs import measured
 from symgrad.compiler.operation import Variant
 from symgrad.differentiate.modes import is_tensor_op
 from symgrad.differentiate.symbols import cotangent, tangent

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from symgrad.spec.model import Tensor
 from symgrad.targets.arrays.layout import Layout
 from symgrad.targets.literals import literal
-from symgrad.targets.torch.public import may_be_left_out
+from symgrad.targets.torch.public import domain_check, may_be_left_out
 
 __all__ = ["checks", "signature", "tensor_arguments"]
 
@@ -56,7 +56,5 @@ def checks(layout: Layout, runtime: str) -> list[str]:
         choices = f", {literal(h.choices)}" if h.choices else ""
         call = f"{runtime}.hyperparameter({op}, {literal(h.name)}, {h.name}, {literal(h.type)}{choices})"
         lines.append(f"{h.name} = {call}")
-        if test := h.inside(h.name):
-            text = f"{spec.op}: {h.name} must be in {h.domain}, not {{{h.name}}}"
-            lines += [f"if not {test}:", f'    raise ValueError(f"{text}")']
+        lines += domain_check(h, spec.op, h.name)
     return lines

@@ -62,7 +62,7 @@ def facts(layout: Layout) -> dict[str, Any]:
         "cases": [f"({_mapping(layout, values)}, {literal(sizes)})" for values, sizes in _cases(samples)],
         "rules": [(tensor, [*taken, *lines(rule)]) for tensor, rule in rules.items()],
         "rule_arguments": ", ".join([*layout.tensors, *(f"grad_{o.name}" for o in spec.outputs), *keywords]),
-        "linear": layout.is_linear,
+        "linear": layout.operation.is_linear,
         "smooth": tuple_of(
             [str(o.grad and layout.promoted(layout.variants[0].formulas[o.name]) is not None) for o in spec.outputs]
         ),

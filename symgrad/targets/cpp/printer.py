@@ -11,9 +11,8 @@ from symgrad.accuracy.widening import WIDEN, is_double
 from symgrad.ir import expr as ex
 from symgrad.ir.expr import Expr
 from symgrad.lower.code import Code, all_of, any_of, binary, code, constant, joined, minus, name
-from symgrad.targets.constants import constant_name, constant_value
+from symgrad.targets.constants import constant_name, constant_value, is_decimal
 from symgrad.targets.cpp.spellings import SPELLINGS
-from symgrad.targets.exactness import is_decimal
 from symgrad.targets.fused.writing import POWERS, PassPrinter
 
 __all__ = ["CppPrinter"]

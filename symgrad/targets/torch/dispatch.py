@@ -72,18 +72,13 @@ def operator(layout: Layout) -> str:
     return ", ".join(parts)
 
 
-def is_nonlinear(layout: Layout) -> bool:
-    """Whether some gradient is overridden by a rule that is not linear in the cotangent."""
-    return any(o.transposed is None for v in layout.variants for o in v.overrides.values())
-
-
 def surrogate(layout: Layout) -> Program:
     """The outputs with their gradients in a form that compilers cannot differentiate otherwise.
 
     The value comes from forward, detached; the derivative from a surrogate: each overridden tensor under its transposed
     rule, and the formula itself for the others, each with the rest held fixed.
     """
-    if is_nonlinear(layout) or not any(v.overrides for v in layout.variants):
+    if not layout.operation.is_linear or not any(v.overrides for v in layout.variants):
         return ()
     names = layout.names()
     held = {t.name: names.reserve(f"fixed_{layout.arguments[t.name]}") for t in layout.spec.tensors}

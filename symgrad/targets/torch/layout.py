@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from symgrad.analysis.places import places
 from symgrad.compiler.operation import Body, Operation, Variant
@@ -163,6 +163,10 @@ class Layout:
     def symbol(self, argument: str) -> Expr:
         """The symbol of an argument."""
         return self.operation.program.symbols[argument]
+
+    def environment(self, values: Sequence[Any]) -> dict[Expr, Any]:
+        """Values of all hyperparameters by symbol."""
+        return {self.symbol(h.name): v for h, v in zip(self.spec.hyperparameters, values, strict=True)}
 
     # ------------------------------------------------------------------------------------------ facts
     @cached_property

@@ -15,7 +15,7 @@ from symgrad.lower.code import Code, binary, chained, code, keyword
 from symgrad.ops.functions import BY_AUTOGRAD, FUNCTIONS
 from symgrad.ops.tensors import TENSOR_OPS, is_number
 from symgrad.targets.arithmetic import Arithmetic, has_size
-from symgrad.targets.exactness import is_exact, is_power_of_two
+from symgrad.targets.constants import is_exact, is_power_of_two
 from symgrad.targets.torch.dtypes import lender, whole_operands
 from symgrad.targets.torch.fusions import SPELLING
 from symgrad.targets.torch.operations import attribute, print_operation

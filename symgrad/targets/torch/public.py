@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from symgrad.ir.traversal import topological
 from symgrad.spec.model import Hyperparameter, Tensor
 from symgrad.targets.literals import literal, quoted
-from symgrad.targets.torch.dispatch import is_nonlinear, reads_overwritten, written_over
+from symgrad.targets.torch.dispatch import reads_overwritten, written_over
 from symgrad.targets.torch.docs import function_docstring, listed
 from symgrad.targets.torch.floats import read_as_floats
 from symgrad.targets.torch.layout import Layout
@@ -192,7 +192,7 @@ def _body(layout: Layout, op: str, overwritten: str | None, names: Mapping[str, 
         lines += [f"if not {shapes.condition}:", f'    rt.refuse_shapes("{op}", {", ".join(shapes.declared)})']
     told = {local: name for name, local in names.items()}
     lines += [f'rt.dimension("{op}", "{told[h]}", {h}, {rank})' for h, rank in rank_checks(layout, names)]
-    if is_nonlinear(layout):
+    if not layout.operation.is_linear:
         exports = ", exports=True" if layout.spec.options.library else ""
         lines.append(f'rt.refuse_compilers("{op}"{exports})')
     return [*lines, *_calls(layout, overwritten, names)]
@@ -237,9 +237,11 @@ def _hyperparameter_checks(h: Hyperparameter, op: str, name: str, is_seed: bool)
             f"if {name} not in {literal(h.choices)}:",
             f'    raise ValueError(f"{op}: {h.name} must be {text}, not {{{name}!r}}")',
         ]
-    if test := h.inside(name):
-        lines += [
-            f"if not {test}:",
-            f'    raise ValueError(f"{op}: {h.name} must be in {h.domain}, not {{{name}}}")',
-        ]
-    return lines
+    return [*lines, *domain_check(h, op, name)]
+
+
+def domain_check(h: Hyperparameter, op: str, name: str) -> list[str]:
+    """The statements that refuse what is outside of a hyperparameter's domain; `name` is what it is called there."""
+    test = h.inside(name)
+    text = f"{op}: {h.name} must be in {h.domain}, not {{{name}}}"
+    return [f"if not {test}:", f'    raise ValueError(f"{text}")'] if test else []

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice, product
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from symgrad.accuracy.evaluate import FLOAT64, Environment, Exact
 from symgrad.accuracy.guards import may_be_infinite
@@ -23,7 +23,7 @@ from symgrad.ir.expr import Expr
 from symgrad.ir.traversal import topological
 from symgrad.spec.model import Spec, Tensor
 from symgrad.targets.torch.layout import Layout
-from symgrad.targets.torch.samples import sampled_range, spread
+from symgrad.targets.torch.samples import sampled_range, spread, value_at
 from symgrad.targets.torch.settings import settings
 
 Range: TypeAlias = "tuple[float, float]"
@@ -105,15 +105,10 @@ def _is_accurate(regions: Sequence[Expr], layout: Layout, ranges: Sequence[Range
 
 def _points(layout: Layout, ranges: Sequence[Range]) -> Iterator[Environment]:
     """Points spread over the ranges, in some settings of the hyperparameters."""
-    spec, symbols = layout.spec, layout.operation.program.symbols
     chosen = settings(layout)[:_MOST_SETTINGS]
     for k in range(_POINTS):
-        values = chosen[k % len(chosen)]
-        point: dict[Expr, Any] = {symbols[h.name]: v for h, v in zip(spec.hyperparameters, values, strict=True)}
-        for i, (t, (low, high)) in enumerate(zip(spec.tensors, ranges, strict=True)):
+        point = layout.environment(chosen[k % len(chosen)])
+        for i, (t, within) in enumerate(zip(layout.spec.tensors, ranges, strict=True)):
             point[absent(t.name)] = False  # a formula with many optional tensors still asks
-            value = low + (high - low) * spread(k, i)
-            point[symbols[t.name]] = (
-                value >= 1 if t.dtype == "bool" else value if t.dtype == "float" else math.floor(value)
-            )
+            point[layout.symbol(t.name)] = value_at(t, within, spread(k, i))
         yield point

@@ -31,6 +31,8 @@ __all__ = [
     "sampled_range",
     "shapes",
     "shapes_beside",
+    "spread",
+    "value_at",
 ]
 
 Shape: TypeAlias = "tuple[int, ...] | None"
@@ -54,8 +56,8 @@ _STEPS = tuple(map(math.sqrt, (2, 3, 5, 7, 11, 13, 17, 19)))  # multiples of one
 def shapes(layout: Layout) -> tuple[list[Shapes], list[Shapes]]:
     """Shapes of all tensors to test with, and others with no elements."""
     spec = layout.spec
-    roots = layout.formulas
-    operations = [n for n in topological(*roots) if is_tensor_op(n)]
+    nodes = topological(*layout.formulas)
+    operations = [n for n in nodes if is_tensor_op(n)]
     directed = any(n.get("dim") is not None for n in operations)
     if any(t.shape is not None for t in spec.tensors):
         found, empty = _named(spec), []
@@ -72,15 +74,14 @@ def shapes(layout: Layout) -> tuple[list[Shapes], list[Shapes]]:
         found = _broadcast(len(spec.tensors), _BROADCAST)
         empty = [] if operations else _broadcast(len(spec.tensors), _EMPTY)
     found = _fitting(layout, found)
-    if any(map(_wants_several, topological(*roots))):
+    if any(map(_wants_several, nodes)):
         found = [s for s in found if all(own and 1 not in own for own in s)] or found[:1]
     symbols = [layout.symbol(t.name) for t in spec.tensors]
     sized = [(s, dict(zip(symbols, s, strict=True))) for s in found]
-    nodes = topological(*roots)
     found = [
         s
         for s, of in sized
-        if not any(_is_narrow(r, of) for r in roots) and not any(_is_clamped_apart(n, of) for n in nodes)
+        if not any(_is_narrow(f, of) for f in layout.formulas) and not any(_is_clamped_apart(n, of) for n in nodes)
     ] or found[:1]
     found = [s for s in found if _has_places(layout, s) and _has_value(layout, nodes, s)] or found[:1]
     empty = [s for s in empty if _has_places(layout, s)]
@@ -106,8 +107,7 @@ def _has_value(layout: Layout, nodes: Iterable[Expr], shapes: Shapes) -> bool:
     """Whether what formulas make of sizes alone is a number: `1 / (C - 1)` is none where C is 1."""
     tensors = [layout.symbol(t.name) for t in layout.spec.tensors]
     told = {s: shape for s, shape in zip(tensors, shapes, strict=True) if shape is not None}
-    own = zip(layout.spec.hyperparameters, settings(layout)[0], strict=True)
-    values = {layout.symbol(h.name): value for h, value in own}
+    values = layout.environment(settings(layout)[0])
     sized = [with_sizes(n, told) for n in nodes if is_size(n) and n.args and not n.is_boolean]
     known = [n for n in sized if n.symbols <= values.keys()]
     return not known or all(math.isfinite(v) for v in exact(known, values, 53))
@@ -307,6 +307,13 @@ def bad_shapes(spec: Spec, good: Shapes) -> list[Shapes]:
 def spread(k: int, axis: int) -> float:
     """Where between 0 and 1 the k-th of points is along an axis: they fill the space of all axes."""
     return (k + 0.5) * _STEPS[axis % len(_STEPS)] % 1.0
+
+
+def value_at(t: Tensor, within: tuple[float, float], share: float) -> float:
+    """The value of a tensor at a share of a range; those of integers and of truth values are rounded down."""
+    low, high = within
+    value = low + (high - low) * share
+    return value if t.dtype == "float" else value >= 1 if t.dtype == "bool" else math.floor(value)
 
 
 def sampled_range(t: Tensor, spec: Spec) -> tuple[float, float]:

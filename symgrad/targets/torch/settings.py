@@ -57,7 +57,7 @@ def _thinned(spec: Spec, values: Sequence[list[Any]]) -> list[tuple[Any, ...]]:
 def _is_regular(layout: Layout, values: Sequence[Any]) -> bool:
     """Whether the formula has a value with these hyperparameters: `1 / (b - a)` has none where they are equal."""
     variant = variant_at(layout, values)
-    own = {layout.symbol(h.name): v for h, v in zip(layout.spec.hyperparameters, values, strict=True)}
+    own = layout.environment(values)
     scalars = [n for f in variant.formulas.values() for n in topological(f) if _may_be_undefined(n)] if variant else []
     return not scalars or not any(v != v or math.isinf(v) for v in exact(scalars, own, 53))
 
@@ -90,9 +90,7 @@ def read_as_attributes(layout: Layout) -> frozenset[str]:
 
 def variant_at(layout: Layout, values: Sequence[Any]) -> Variant | None:
     """The variant that the values of the hyperparameters lead to, with all optional tensors given."""
-    program, spec = layout.operation.program, layout.spec
-    environment = {program.symbols[h.name]: v for h, v in zip(spec.hyperparameters, values, strict=True)}
-    environment |= {absent(t.name): False for t in spec.tensors}
+    environment = layout.environment(values) | {absent(t.name): False for t in layout.spec.tensors}
     body = layout.operation.body
     while isinstance(body, Split):
         (holds,) = exact([body.condition], environment, 53)

@@ -17,7 +17,7 @@ from symgrad.ir.traversal import rebuild, topological
 from symgrad.spec.interval import Interval
 from symgrad.spec.model import Tensor
 from symgrad.targets.torch.layout import Layout
-from symgrad.targets.torch.samples import sampled_range, spread
+from symgrad.targets.torch.samples import sampled_range, spread, value_at
 from symgrad.targets.torch.settings import settings, variant_at
 
 __all__ = ["in_domain", "special"]
@@ -155,16 +155,12 @@ def _forms(layout: Layout, variant: Variant) -> Iterator[tuple[list[Expr], list[
 def _points(layout: Layout, values: Sequence[Any]) -> list[dict[Expr, Any]]:
     """Points that the test may sample, at values of the hyperparameters."""
     spec = layout.spec
-    own = {layout.symbol(h.name): v for h, v in zip(spec.hyperparameters, values, strict=True)}
+    own = layout.environment(values)
     points = []
     for k in range(_POINTS):
         place = dict(own)
         for i, t in enumerate(spec.tensors):
-            low, high = sampled_range(t, spec)
-            drawn = low + (high - low) * spread(k, i)
-            place[layout.symbol(t.name)] = (
-                drawn if t.dtype == "float" else bool(drawn >= 1) if t.dtype == "bool" else math.floor(drawn)
-            )
+            place[layout.symbol(t.name)] = value_at(t, sampled_range(t, spec), spread(k, i))
         points.append(place)
     return points
 

@@ -23,7 +23,7 @@ from symgrad.resources import environment
 from symgrad.targets.constants import definitions
 from symgrad.targets.formatting import format_python
 from symgrad.targets.literals import quoted
-from symgrad.targets.torch import dispatch, docs, samples
+from symgrad.targets.torch import docs, samples
 from symgrad.targets.torch.composite import composite, with_large_clamps
 from symgrad.targets.torch.dtypes import floated_in, is_choice_of_numbers, promoted
 from symgrad.targets.torch.figures import figures
@@ -206,7 +206,7 @@ class _Facts:
             yield "kernel_residuals", constant(most)
         if overridden := [t.name for t in spec.tensors if any(t.name in v.overrides for v in layout.variants)]:
             yield "overridden", constant(overridden)
-            if dispatch.is_nonlinear(layout):
+            if not layout.operation.is_linear:
                 yield "linear", constant(False)
         if not spec.options.double_backward:
             yield "double_backward", constant(False)

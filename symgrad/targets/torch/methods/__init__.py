@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from symgrad.analysis.comparisons import measured
+from symgrad.analysis.signs import measured
 from symgrad.compiler.operation import Variant
 from symgrad.ir.expr import Expr
 from symgrad.ir.traversal import topological

@@ -33,7 +33,7 @@ class Backward(Common):
     def _whole(self, body: Program) -> Program:
         """A body of all variants, with what precedes it."""
         layout = self.layout
-        grads = [f"grad_{o.name}" for o in layout.spec.outputs if o.grad]
+        grads = self._cotangents()
         nothing = returned([None] * len(layout.argument_names))
         if body in [(returned([g]),) for g in grads] or body == (nothing,):
             return body  # undefined in, undefined out

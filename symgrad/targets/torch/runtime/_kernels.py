@@ -61,18 +61,29 @@ _empty_strided: Any = getattr(_guards, "_empty_strided_cpu", None) or (  # in ha
 
 # ---------------------------------------------------------------------------------- what a module says
 class Pass(NamedTuple):
-    """One kernel: what it reads and writes, and the subsets of results it is compiled for, as bits.
+    """One kernel: what it reads and writes.
 
-    ``operands`` are places among the tensors that it is given, each with the dimensions that it lacks, or with None
-    where it is what forward kept of rows, and with the part of it that is read: a dimension counted from the end, how
-    many parts it has, and which this is, with True where these are the elements of pairs. ``results`` are their kinds,
-    the tensors whose shapes they have, dimensions, and the dimension in which they are written part by part, with the
-    number of parts, and True for pairs. ``numbers`` are the places of the hyperparameters that it reads among the
-    arguments of forward, ``places`` those that its results belong to, ``shape`` the operands whose shapes broadcast to
-    that of the pass. One that is ``placed`` reads places in rows, and tells whether some is none; the last ``whole`` of
-    the operands are whole numbers, one for each row. The tensors of forward at ``alike`` have the shape of the pass,
-    or else it declines. ``rows``: it runs row by row; ``any_rows``: of any length. ``finish`` makes the outputs of
-    the tensors at ``late``, those hyperparameters and what it has computed.
+    Attributes:
+        name: of its entry in the library.
+        operands: places among the tensors that it is given, each with the dimensions that it lacks (None where it is
+            what forward kept of rows) and the part of it that is read: a dimension counted from the end, how many
+            parts it has, which this is, and True where these are the elements of pairs.
+        results: a kind each, the tensor whose shape it has, dimensions, and the dimension in which it is written part
+            by part, with the number of parts, and True for pairs.
+        subsets: the choices of results that it is compiled for, as bits.
+        counts: the numbers of elements that it reads, by name.
+        rows: whether it runs row by row.
+        part: the library of the file that has it.
+        placed: whether it reads places in rows, and tells whether some is none.
+        whole: how many operands, the last ones, are whole numbers, one for each row.
+        finish: makes the outputs of the tensors at ``late``, the hyperparameters and what was computed.
+        late: places of tensors.
+        spans: groups of operands of which one has the length of a row, or else it declines.
+        alike: the tensors of forward that have the shape of the pass, or else it declines.
+        any_rows: whether its rows may have any length.
+        numbers: the places of the hyperparameters that it reads among the arguments of forward.
+        places: the places among these that its results belong to.
+        shape: the operands whose shapes broadcast to that of the pass.
     """
 
     name: str
@@ -167,8 +178,8 @@ class Kernels:
         self.differentiates_twice = any(p.second for p in passes)
 
     def serve(self, function: Any, outputs: int) -> tuple[Callable[..., Any], Any, Callable[..., Any]]:
-        """Return what serves calls that nothing differentiates, a Function for the others, and what makes of the way
-        to both one that is shorter where tensors are like those of an earlier call.
+        """Return what serves calls: a function for those that nothing differentiates, a Function for the others, and
+        what puts a shorter way before the way to both, for tensors like those of an earlier call.
 
         All run kernels where they can, else the methods of ``function``.
         """

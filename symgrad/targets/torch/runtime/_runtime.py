@@ -214,13 +214,16 @@ def result_dtype(*values: Tensor) -> torch.dtype:
 
 
 def floated(whole: Tensor) -> Tensor:
-    """Return a tensor of the dtype and number of dimensions of a function of whole numbers; one of floats as it is."""
+    """Return what stands for a function of floats where dtypes are promoted: for one of whole numbers, a tensor of the
+    default dtype with as many dimensions; for one of floats, these."""
     return whole if whole.is_floating_point() else torch.empty((1,) * whole.dim(), dtype=torch.get_default_dtype())
 
 
 def made(*whole: Any, shaped: Any = None) -> Tensor:
-    """Return a tensor of the dtype and number of dimensions of a function of tensors where all are integers; one
-    without weight in a dtype where one of them is not. Tensors may be None; of others than ``shaped`` there are totals.
+    """Return what stands for a function of several tensors where dtypes are promoted.
+
+    Where all are integers, that is a tensor of the default dtype with as many dimensions as those of them that are
+    ``shaped`` (all, by default), else one of bool, which decides nothing. Tensors may be None.
     """
     given = [t for t in whole if t is not None]
     if any(t.is_floating_point() for t in given):
@@ -506,8 +509,8 @@ def tangent(ctx: Any, value: Tensor, output: int = 0) -> Tensor:
 
 
 def own(value: Tensor) -> Tensor:
-    """Return a result that autograd does not take for a view, of which the user may change no element in place, and
-    the tangent must lie in memory as it does. Compilers, which may differentiate forward, get it as it is."""
+    """Return a result as a tensor of its own: of a view autograd lets nobody change an element in place, and wants a
+    tangent that lies in memory as it does. Compilers, which may differentiate forward, get it as it is."""
     return value if torch.compiler.is_compiling() else value.detach()
 
 
