@@ -30,6 +30,7 @@ def log_density(variable: Any, x: Any = None, hyperparameters: Iterable[Any] = (
         distribution = space.distribution
         support = None if space.is_Finite else distribution.set
         x = _value(discrete=not space.is_Continuous) if x is None else x
+        _refuse_one_name(x, distribution.args)
         inside = _inside(support, x)
         found = _chosen(density(variable)(inside))
     except SYMPY_FAULTS as error:
@@ -37,6 +38,14 @@ def log_density(variable: Any, x: Any = None, hyperparameters: Iterable[Any] = (
     named = {str(item) for item in hyperparameters}
     parameters = [s for a in distribution.args for s in sorted(a.free_symbols, key=str) if str(s) not in named]
     return list(dict.fromkeys([x, *parameters])), _within(support, x, found, inside)
+
+
+def _refuse_one_name(x: Any, parameters: Iterable[Any]) -> None:
+    """Refuse a value with the name of a parameter, which would be one symbol with it."""
+    shared = {str(s) for s in x.free_symbols} & {str(s) for a in parameters for s in a.free_symbols}
+    for name in sorted(shared):
+        advice = "give another symbol for the value, as in log_prob(name, X, sympy.Symbol('value', real=True))"
+        raise _fault(f"the value and a parameter of the distribution are both called {name!r}; {advice}")
 
 
 def _value(*, discrete: bool) -> Any:

@@ -91,8 +91,9 @@ def test_functions_with_long_definitions_are_words_of_the_spec() -> None:
         (st.MultivariateNormal("X", [0, 0], [[1, 0], [0, 1]]), "one of several variables"),
         (st.Normal("X", M, A) + 1, "a random symbol of sympy.stats is needed"),
         (st.Skellam("X", A, B), "besseli has the orders 0 and 1"),
+        (st.Normal("X", sp.Symbol("x", real=True), A), "are both called 'x'"),
     ],
-    ids=["none", "several", "sum", "order"],
+    ids=["none", "several", "sum", "order", "name"],
 )
 def test_what_has_no_density_here_is_refused_with_its_reason(variable: Any, reason: str) -> None:
     with pytest.raises(symgrad.SpecError, match=reason):
