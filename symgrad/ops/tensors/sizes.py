@@ -119,9 +119,22 @@ def product(dims: Iterable[Dim]) -> Dim:
     return rest[0] if len(rest) == 1 else ("product", tuple(rest))
 
 
+def ratio(left: Dim, right: Dim) -> Fraction | None:
+    """How many times as large the first size is; None where they are not products of the same sizes."""
+    (number, own), (other, others) = (
+        (prod(d for d in of if isinstance(d, int)), of) for of in map(_factors, (left, right))
+    )
+    alike = [d for d in own if not isinstance(d, int)] == [d for d in others if not isinstance(d, int)]
+    return Fraction(number, other) if alike and other else None
+
+
+def _factors(dim: Dim) -> list[Dim]:
+    return list(dim[1]) if isinstance(dim, tuple) and dim[0] == "product" else [dim]
+
+
 def quotient(whole: Dim, part: Dim) -> Dim | None:
     """The size with which `part` makes `whole`; None where that is not known."""
-    over, under = (list(d[1]) if isinstance(d, tuple) and d[0] == "product" else [d] for d in (whole, part))
+    over, under = map(_factors, (whole, part))
     numbers = [prod(d for d in dims if isinstance(d, int)) for dims in (over, under)]
     rest = [d for d in over if not isinstance(d, int)]
     for dim in (d for d in under if not isinstance(d, int)):

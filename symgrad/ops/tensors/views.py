@@ -71,8 +71,9 @@ def _reshaped(node: Expr, operands: tuple[Extent, ...]) -> Extent:
     whole = sizes.product(of.dims)
     found = _rest(dims, whole, node)
     made = sizes.product(found)
-    if isinstance(made, int) and isinstance(whole, int) and made != whole:
-        raise ShapeConflict(f"reshape of {of} into {Extent(tuple(dims))}: {whole} elements are not {made}")
+    if sizes.ratio(made, whole) not in (None, 1):
+        counts = f": {whole} elements are not {made}" if isinstance(whole, int) else ""
+        raise ShapeConflict(f"reshape of {of} into {Extent(tuple(dims))}{counts or ' changes the number of elements'}")
     return Extent(tuple(found))
 
 
