@@ -234,3 +234,10 @@ def test_shapes_may_be_asked_for_as_in_torch() -> None:
     assert mistakes("z: 'x / x.shape[2]'") == [
         "this is of [N, D], and of no dimension of it; a dimension is a whole number"
     ]
+
+
+@pytest.mark.parametrize("sizes", ["N, 4", "2 * N", "2, N, 3"])
+def test_a_reshape_that_fits_for_no_size_is_refused(sizes: str) -> None:
+    text = f"op: f\ntensors: {{a: {{shape: [N, 3]}}}}\noutputs: {{y: 'reshape(a, {sizes})'}}\n"
+    with pytest.raises(SpecError, match=r"reshape of \[N, 3\] into .* changes the number of elements"):
+        parse_formulas(parse_spec(text))
