@@ -278,6 +278,17 @@ def test_what_whole_tensors_lead_to_counts_within_1e18() -> None:
     assert math.exp(x[1] / 2) > 1e18 > math.exp(x[0] / 2)
 
 
+def test_a_result_of_whole_tensors_that_is_about_0_is_not_to_be_missed_altogether() -> None:
+    """A gradient far below zero, behind a mask: its digits count nowhere, that it is no number does."""
+    large = make("exp", -X)
+    formula = large / (large + 1) ** 2
+    apart = Judge(formula, Sample({FLOAT32: [{X: -30.0}, {X: -95.0}], FLOAT64: []}, computed=True))
+    assert (apart.score(formula, FLOAT32).nonfinite, apart.score(formula, FLOAT32).far) == (1, 0)
+    small = Judge(formula, Sample({FLOAT32: [{X: -50.0}], FLOAT64: []}, computed=True))
+    rough = large * ex.num(Fraction(10001, 10000)) / (large + 1) / (large + 1)
+    assert (small.score(rough, FLOAT32).ulp, small.score(rough, FLOAT32).far) == (0, 1)
+
+
 def test_near_the_ends_of_the_range_is_left_out_where_that_is_asked_for() -> None:
     formula = make("exp", X) * 10**8  # at -100 it is small, and the exponential has few digits
     found = Judge(formula, {FLOAT32: [{X: -100.0}, {X: 1.0}], FLOAT64: []})

@@ -296,11 +296,19 @@ def test_second_derivatives_are_numbers_where_a_guarded_length_is_zero() -> None
     assert all(g.isfinite().all() for g in torch.autograd.grad(sum(g.sum() for g in first), given))
 
 
-def test_gradients_behind_a_mask_are_finite_where_what_it_masks_is_far_below_zero() -> None:
+@pytest.mark.parametrize(
+    "formula",
+    [
+        "where(mask[:, None], sigmoid(q @ k.mT / sqrt(D) - log(T)), 0)",
+        "where(mask[:, None] & (arange(T)[:, None] >= arange(T)), sigmoid(q @ k.mT / sqrt(D) - log(T))**2, 0)",
+    ],
+    ids=["mask", "masks"],
+)
+def test_gradients_behind_a_mask_are_finite_where_what_it_masks_is_far_below_zero(formula: str) -> None:
     """Masked attention by sigmoids: no form may be chosen that overflows on one side of the mask alone."""
     item = compiled_text(
         "op: f\ntensors: {q: {shape: [B, T, D]}, k: {shape: [B, T, D]}, mask: {shape: [B, T], dtype: bool}}\n"
-        "outputs: {o: 'where(mask[:, None], sigmoid(q @ k.mT / sqrt(D) - log(T)), 0)'}"
+        f"outputs: {{o: '{formula}'}}"
     )
     q, k = (torch.randn(1, 6, 8, generator=torch.Generator().manual_seed(n)).mul(20).requires_grad_() for n in (0, 1))
     mask = torch.tensor([[True, False, True, True, False, True]])
