@@ -65,6 +65,7 @@ class Workbench(Judges):
         self._forward: set[Expr] = set()
         self._of_values: dict[Expr, Expr] = {}
         self._recognised: dict[Expr, tuple[Expr, tuple[Step, ...]]] = {}
+        self._is_respelled = False
 
     def recognise(self, root: Expr) -> tuple[Expr, tuple[Step, ...]]:
         """The formula in stable tensor operations and, region by region, in stable atoms; and the steps to it."""
@@ -97,6 +98,7 @@ class Workbench(Judges):
             step = next(iter(self.chosen(region).steps), None) if flat.tensors else None
             if step is None or step.rule != RESPELLED or step.before is not flat or self.chosen(region).is_joined:
                 return region
+            self._is_respelled = True
             form, own = recognise(step.after, self.points(flat, 24)[FLOAT64])
             steps.extend(s.mapped(lambda part: substitute(part, back)) for s in (step, *own))
             return substitute(form, back)
@@ -194,9 +196,13 @@ class Workbench(Judges):
         return choices[key]
 
     def _missed(self, region: Expr, found: Choice, judge: Judge, is_value: bool) -> Sample | None:
-        """The sample with points at which the form that was chosen on it is wrong, if there are such."""
+        """The sample with points at which the form that was chosen on it is wrong, if there are such.
+
+        A formula as it is written is right; a derivative of a respelled one may overflow where its own does not.
+        """
         form = found.chosen.form
-        if (is_value and form is region) or len(region.symbols) < 2:
+        as_written = form is region and (is_value or not self._is_respelled)
+        if as_written or len(region.symbols) < 2:
             return None
         ranges, scalars = self._variables(region)
         return counterexamples(judge, form, found.chosen.wide, ordinary_points(region, ranges, scalars), ranges)
