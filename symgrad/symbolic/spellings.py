@@ -11,8 +11,9 @@ from functools import partial
 from typing import Any
 
 from symgrad.accuracy.evaluate import Environment
-from symgrad.ir.expr import Expr
-from symgrad.ir.traversal import rebuild, topological
+from symgrad.ir import expr as ex
+from symgrad.ir.expr import Expr, symbol
+from symgrad.ir.traversal import rebuild, substitute, topological, transform
 from symgrad.symbolic.bounded import bounded
 from symgrad.symbolic.from_sympy import from_sympy, opened
 from symgrad.symbolic.prove import Claim, judge
@@ -25,7 +26,8 @@ _LARGEST = 120  # operations of a formula that is respelled at all
 _LARGEST_SIMPLIFIED = 60  # of one that the slow simplifiers get
 _LARGEST_TRIED = 24  # of one that the slowest gets, which tries all others: 4 s for 31 operations
 _LARGEST_EXPONENT = 64  # of numerators and denominators: SymPy's polynomials have as many terms
-_MOST_CALLS = 1_000_000  # of Python functions, by one simplifier: products of sums that are multiplied out have no end
+_LARGEST_NUMBER = 1000  # of numerators and denominators that SymPy is told
+_MOST_CALLS = 250_000  # of Python functions, by one simplifier: products of sums that are multiplied out have no end
 _MOST_GROWN = 3  # times as many operations as before
 
 
@@ -36,7 +38,11 @@ def spellings(formula: Expr, points: Sequence[Environment]) -> Iterator[tuple[st
     """
     if len(topological(formula)) > _LARGEST or formula.op in ("sym", "num"):
         return
+    import sympy
+
     symbols = {s: _with_sign(s, points) for s in formula.symbols if not s.is_boolean and s["kind"] != "str"}
+    given, numbers = _with_named_numbers(formula)
+    symbols |= {s: sympy.Symbol(s.name, positive=True) for s in numbers}
     back = {own: s for s, own in symbols.items()}
     seen = {formula}
     exponents = [n.args[1].number for n in topological(formula) if n.op == "pow" and n.args[1].number is not None]
@@ -45,14 +51,31 @@ def spellings(formula: Expr, points: Sequence[Environment]) -> Iterator[tuple[st
         if name in _OF_POLYNOMIALS and not is_polynomial:
             continue
         try:
-            found = bounded(partial(_respelled, formula, respell, largest, symbols, back), formula, _MOST_CALLS)
+            found = bounded(partial(_respelled, given, respell, largest, symbols, back), given, _MOST_CALLS)
         except (NotConvertible, *SYMPY_FAULTS):
             continue
+        found = substitute(found, numbers)
         grown = len(topological(found)) > _MOST_GROWN * len(topological(formula))
         if found in seen or grown or _logs_of_powers(found) > _logs_of_powers(formula):
             continue
         seen.add(found)
         yield name, found
+
+
+def _with_named_numbers(formula: Expr) -> tuple[Expr, dict[Expr, Expr]]:
+    """The formula with symbols for long numbers, and what these are: of exp(x/123456) SymPy makes a polynomial of that
+    degree."""
+    numbers: dict[Expr, Expr] = {}
+
+    def named(node: Expr) -> Expr:
+        n = node.number
+        if n is None or max(abs(n.numerator), n.denominator) <= _LARGEST_NUMBER:
+            return node
+        own = symbol(f"_{abs(n)}", "float")
+        numbers[own] = ex.num(abs(n))
+        return own if n > 0 else -own
+
+    return transform(formula, named), numbers
 
 
 def proven(name: str, formula: Expr, spelling: Expr, points: Sequence[Environment]) -> bool:

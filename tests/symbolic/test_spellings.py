@@ -169,3 +169,20 @@ def test_polynomials_of_thousands_of_terms_are_not_factored(monkeypatch: pytest.
     list(spellings(x ** Fraction(32, 2523) - 1 + x, [{x: 0.5}]))
     with pytest.raises(AssertionError, match="is factored"):
         list(spellings(x ** Fraction(1, 2) - 1 + x, [{x: 0.5}]))
+
+
+def test_long_numbers_are_names_to_sympy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of exp(x * 12347/10007) it would make a polynomial of degree 12347, of a physical constant one without end."""
+    import sympy
+
+    factor, told = sympy.factor, set[object]()
+
+    def watched(e: sympy.Expr, **options: bool) -> sympy.Expr:
+        told.update(e.atoms(sympy.Rational))
+        return factor(e, **options)
+
+    monkeypatch.setattr(sympy, "factor", watched)
+    x, number = symbol("x", "tensor"), Fraction(12347, 10007)
+    found = [f for _, f in spellings(make("exp", -number * x) * x**2 - number * make("exp", -number * x), [{x: 0.5}])]
+    assert told and all(max(abs(n.p), n.q) <= 1000 for n in told)
+    assert found and all(f.symbols == {x} for f in found)
