@@ -23,6 +23,7 @@ from symgrad.targets.fused.model import Kernel, Kernels, Operand, Part, Result
 from symgrad.targets.fused.terms import ROW_OPS, is_count
 from symgrad.targets.fused.totals import is_late
 from symgrad.targets.literals import tuple_of
+from symgrad.targets.torch.dtypes import has_places
 from symgrad.targets.torch.layout import Layout
 from symgrad.targets.torch.printer import Printer
 
@@ -157,7 +158,10 @@ class _Binding:
         parts = 1 + max(k.part for k in self.found)
         elsewhere = "".join(f', rtk.{r}(__file__, "{f}", "{d}")' for r, f, d in others)
         least = f", least={_LEAST}" if self.layout.spec.options.kernels == "auto" else ""
-        return f'_kernels = rtk.{runner}(__file__, "{file}", "{digest}", {parts}{elsewhere}{least})'
+        floats = (
+            ", floats=True" if any(has_places(f) for v in self.layout.variants for f in v.formulas.values()) else ""
+        )
+        return f'_kernels = rtk.{runner}(__file__, "{file}", "{digest}", {parts}{elsewhere}{least}{floats})'
 
     def table(self) -> str:
         """The definition of the table of passes."""

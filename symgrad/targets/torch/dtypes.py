@@ -122,6 +122,11 @@ def _is_of_places(node: Expr) -> bool:
     return places
 
 
+def has_places(root: Expr) -> bool:
+    """Whether the floats that torch makes of places, of its default type, are among what a dtype is promoted from."""
+    return any(isinstance(o, Places) and not o.single for o in _flat(promoted(root)))
+
+
 def _flat(operands: Operands) -> Operands:
     """All tensors, also those in totals."""
     parts = (_flat(o.of) if isinstance(o, Total) else frozenset({o}) for o in operands)

@@ -57,6 +57,7 @@ from torch.autograd import forward_ad
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
+import symgrad
 from symgrad.ops.functions import FUNCTIONS
 from symgrad.targets.cpp.spellings import SPELLINGS
 
@@ -215,6 +216,14 @@ def test_half_precision_is_computed_in_float32_and_rounded_once(modules, shapes,
     fused, eager = both(modules["gate"], [torch.randn(s).to(dtype) for s in shapes])
     agree(fused, eager)
     assert (fused[0] == eager[0]).double().mean() > 0.99  # computed in float32, rounded once
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32, torch.float64], ids=str)
+def test_floats_of_places_widen_half_precision_whatever_the_size(dtype):
+    text = "op: f\ntensors: {x: {shape: [B, N]}}\noutputs: {y: 'x * (arange(N) + 0.5) / N'}\n"
+    f = symgrad.load(text).f
+    for rows in (4, 4096):
+        assert f(torch.ones(rows, 64, dtype=dtype)).dtype == torch.promote_types(dtype, torch.float32)
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)

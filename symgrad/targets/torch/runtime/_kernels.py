@@ -569,9 +569,18 @@ class Library:
     narrow = 2048  # elements up to which vectors of 256 bits serve: what follows those of 512 is slow
 
     def __init__(
-        self, module: str, source: str, digest: str, parts: int = 1, elsewhere: Any = None, *, least: int = 0
+        self,
+        module: str,
+        source: str,
+        digest: str,
+        parts: int = 1,
+        elsewhere: Any = None,
+        *,
+        least: int = 0,
+        floats: bool = False,
     ) -> None:
         self.least = least  # elements from which on passes serve
+        self.floats = floats  # whether results have torch's default type where that of the tensors is narrower
         self.source = Path(module).with_name(source)
         self.digest = digest
         self.parts = parts  # each a library: of plain calls, of forward mode and second derivatives
@@ -580,7 +589,7 @@ class Library:
         self.walks: dict[Any, Any] = {}
         self.known: list[_Known] = []
         if elsewhere is not None:
-            elsewhere.known = self.known
+            elsewhere.known, elsewhere.floats = self.known, floats
         self.libraries: dict[Any, Any] = {}
         self.missing: set[int] = set()  # parts that cannot be compiled
         self.lock = Lock()
@@ -621,6 +630,8 @@ class Library:
         known += [place for place, *_ in entry.operands[len(entry.operands) - entry.whole :]]
         dtypes = {t.dtype for k, t in enumerate(tensors) if t.dtype != torch.bool and k not in known}
         walk: Any = False
+        if self.floats and dtypes:
+            dtypes.add(torch.promote_types(torch.get_default_dtype(), next(iter(dtypes))))
         if len(dtypes) == 1 and dtypes <= _STORAGE.keys():  # eager operations know how to promote
             (dtype,) = dtypes
             inputs = [t.shape for t in tensors] if shapes is None else shapes
