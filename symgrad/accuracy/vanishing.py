@@ -112,7 +112,7 @@ def _divided_first(formula: Expr, which: int, pick: slice) -> Expr:
         number, rest = ex.split_coefficient(node)
         divisors = [f for f in rest.factors if is_divisor(f)][pick]
         others = [f for f in rest.factors if f not in divisors]
-        sums = [f for f in others if ex.split_power(f)[0].op == "add" and not is_divisor(f)]
+        sums = [f for f in others if ex.split_power(f)[0].op == "add" and not (is_divisor(f) or f.is_static)]
         if len(sums) <= which or not divisors:
             return node
         total = sums[which]

@@ -24,7 +24,7 @@ from symgrad.testing.magnitudes import over_magnitudes
 from symgrad.testing.promises import BACKWARD, error_at, value_at
 from symgrad.testing.report import Report, inspect_subject, make_subject, with_its_modes
 from symgrad.testing.samples import bound, draw, gradients, leaves
-from symgrad.testing.sources import source_of
+from symgrad.testing.sources import must_accept, source_of
 from symgrad.ways.sources import spec_of
 
 if TYPE_CHECKING:
@@ -199,6 +199,7 @@ def audit(
         if "magnitudes" not in skip and (not only or "magnitudes" in only):
             points = over_magnitudes(parse_formulas(asked), generated.settings[0])
         subject = _beside(function, generated, **facts)
+    must_accept(function, [i.name for i in subject.inputs], subject.settings[0])
     subject, missing, without = with_its_modes(subject)
     only, skip = ([name for name in names if name != "magnitudes"] for names in (only, skip))
     report = inspect_subject(subject, only=only, skip=(*skip, *(w for w in without if w not in only)))

@@ -17,7 +17,7 @@ from symgrad.testing.arrays import Facts
 from symgrad.testing.facts import Input
 from symgrad.testing.jax import CHECKS, findings, without_forward_mode
 from symgrad.testing.residuals import residual_bytes, scanned_residual_bytes
-from symgrad.testing.sources import source_of
+from symgrad.testing.sources import must_accept, source_of
 from symgrad.testing.written import facts_of
 from symgrad.ways.sources import spec_of
 
@@ -95,6 +95,7 @@ def audit(
         program = parse_formulas(spec_of(source).with_targets(("jax",)))
         generated = facts = facts_of(compile_operation(program), "jax")
         written = "; ".join(f"{o.name} = {o.formula.text}" for o in program.spec.outputs)
+    must_accept(function, [i.name for i in facts.inputs], facts.cases[0][0])
     own: type[Facts] = type("Audited", (facts,), {"call": staticmethod(function), "refused": ()})
     checks = [c for c in CHECKS if (not only or c in only) and c not in skip]
     found = []

@@ -6,12 +6,12 @@ import ast
 import importlib
 import inspect
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
-__all__ = ["is_of_jax", "load_target", "source_of"]
+__all__ = ["is_of_jax", "load_target", "must_accept", "source_of"]
 
 
 def source_of(
@@ -53,6 +53,28 @@ def _spec_text(function: Any, formula: str, settings: Mapping[str, Any]) -> str:
     return "\n".join([*lines, "outputs:", f"  y: {formula}", ""])
 
 
+def must_accept(function: Any, tensors: Sequence[str], settings: Iterable[str]) -> None:
+    """Raise ValueError where a function cannot be called with the tensors and hyperparameters of what it is held to.
+
+    An autograd Function takes both by position, after a context where it has no `setup_context` of its own.
+    """
+    given, named = list(tensors), dict.fromkeys(settings)
+    called = function
+    if isinstance(function, type):
+        from torch.autograd import Function
+
+        own: Any = function
+        context = ["ctx"] if own.setup_context is Function.setup_context else []
+        called, given, named = own.forward, [*context, *given, *named], {}
+    try:
+        inspect.signature(called).bind(*given, **named)
+    except TypeError as error:
+        what = ", ".join([*tensors, *settings]) or "nothing"
+        raise ValueError(f"{getattr(function, '__name__', function)} cannot be called with {what}: {error}") from None
+    except ValueError:  # a builtin has no signature
+        return
+
+
 def load_target(target: str) -> Any:
     """What ``PATH.py::NAME`` or ``package.module:NAME`` names; the file is imported, in its package if it has one.
 
@@ -73,8 +95,8 @@ def load_target(target: str) -> Any:
         path = ".".join(parts)
     try:
         module = importlib.import_module(path)
-    except (ImportError, SyntaxError) as error:
-        raise ValueError(f"{path} cannot be imported: {error}") from error
+    except Exception as error:  # whatever the module raises
+        raise ValueError(f"{path} cannot be imported: {str(error) or type(error).__name__}") from error
     found: Any = module
     for part in name.split("."):
         if not hasattr(found, part):

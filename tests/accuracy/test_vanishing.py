@@ -52,6 +52,8 @@ def test_a_sum_is_divided_by_everything_or_by_one_thing_before_it_is_multiplied(
         *(frozenset({M, make("held", difference / d), 1 / (others[1 - k])}) for k, d in enumerate(others)),
     }
     assert list(divided_first(M * (X - S))) == [] == list(divided_first((X - S) / M))
+    b = symbol("b", "float")  # Adam's correction of its bias: a number of Python is what it is
+    assert list(divided_first(M * (1 - b) / (1 - b**5))) == []
 
 
 AT_A_DIFFERENCE = [

@@ -99,6 +99,22 @@ def test_a_name_that_the_function_does_not_take_is_explained(source: Path) -> No
         audit(load_target(f"{source}::gate"), formula="x * sigmoid(beta * x)")
 
 
+def test_arguments_that_the_function_does_not_take_or_misses_are_explained(source: Path) -> None:
+    function, two = load_target(f"{source}::Gate"), "{op: two, tensors: {a: , b: }, outputs: {y: a * b}}"
+    with pytest.raises(ValueError, match="Gate cannot be called with a, b: too many positional arguments"):
+        audit(function, spec=two)
+    with pytest.raises(ValueError, match=r"<lambda> cannot be called with x: missing .* 'b'"):
+        audit(lambda x, b: x * b, formula="x")
+    with pytest.raises(ValueError, match="Gate cannot be called with x, b: too many"):
+        audit(function, reference=lambda x, b: x * b)
+
+
+def test_a_module_that_raises_is_explained(tmp_path: Path) -> None:
+    (tmp_path / "raising.py").write_text("raise RuntimeError('boom')\n")
+    with pytest.raises(ValueError, match="raising cannot be imported: boom"):
+        load_target(f"{tmp_path}/raising.py::gate")
+
+
 def test_check_function_raises_with_all_findings() -> None:
     with pytest.raises(AssertionError, match="value_and_gradients: y with shapes"):
         check_function(torch.sin, torch.cos, ["x"], only=["value_and_gradients"])
