@@ -24,6 +24,7 @@ from symgrad.compiler.compile import compile_operation
 from symgrad.compiler.operation import Operation, leaves
 from symgrad.importing import import_generated
 from symgrad.ir.expr import Expr
+from symgrad.ir.order import in_order
 from symgrad.ir.traversal import topological, transform
 from symgrad.parse import parse_formulas
 from symgrad.targets.cpp.language import CPP
@@ -78,7 +79,7 @@ class Made:
         if drawn.seed % _SECOND:  # second derivatives take most of the time
             spec = replace(spec, options=replace(spec.options, kernels="auto"))
         program = parse_formulas(spec)
-        with _drafts() if draft else contextlib.nullcontext():
+        with in_order(program.orders), _drafts() if draft else contextlib.nullcontext():
             self.operation: Operation = compile_operation(program)
             self.layout = Layout(self.operation)
             self.passes: Fused = fused(self.layout, (CPP,))
