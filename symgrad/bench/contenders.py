@@ -70,12 +70,18 @@ def own_of_torch(spec: Spec) -> Callable[..., Any] | None:
 
 
 def natives(path: Path | None) -> dict[str, Callable[..., Any]]:
-    """Functions of a Python file by name: what torch itself has for an operation, with the same arguments."""
+    """Functions of a Python file by name: what torch itself has for an operation, with the same arguments.
+
+    Raises SymgradError for what is no Python file, or raises when it is imported.
+    """
     if path is None:
         return {}
     module_spec = importlib.util.spec_from_file_location("symgrad_bench_natives", path)
     if module_spec is None or module_spec.loader is None:
         raise SymgradError(f"{path} is not a Python file")
     module = importlib.util.module_from_spec(module_spec)
-    module_spec.loader.exec_module(module)
+    try:
+        module_spec.loader.exec_module(module)
+    except Exception as error:  # whatever the file raises
+        raise SymgradError(f"{path} cannot be imported: {str(error) or type(error).__name__}") from error
     return {name: value for name, value in vars(module).items() if callable(value) and not name.startswith("_")}

@@ -174,6 +174,9 @@ def test_what_bench_lacks_is_told_before_it_measures(tmp_path, monkeypatch):
     for target, said in ((tmp_path, "is a folder"), (tmp_path / "none" / "a.json", "there is no folder")):
         result = CliRunner().invoke(main, ["bench", str(tmp_path / "gate.yaml"), "--json", str(target)])
         assert result.exit_code == 1 and said in result.output and "| gate" not in result.output
+    (tmp_path / "raising.py").write_text("raise RuntimeError('boom')\n")
+    result = CliRunner().invoke(main, ["bench", str(tmp_path / "gate.yaml"), "--natives", str(tmp_path / "raising.py")])
+    assert result.exit_code == 1 and "raising.py cannot be imported: boom" in result.output
 
 
 def test_a_plot_is_drawn_and_other_suffixes_are_refused(tmp_path):
