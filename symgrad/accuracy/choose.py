@@ -146,7 +146,7 @@ class _Search(Pool):
         near = (c for c in self.measured.values() if c.form is not chosen.form and c.form in self.origin)
         good = (c for c in near if c.float32.failures + c.float64.failures <= failures or chosen.wide)
         equal = (c.form for c in sorted(good, key=lambda c: c.price) if self.equal(c.form))
-        found = (form for form in equal if not (self.spoils(form) or self.is_noise(form)))
+        found = (form for form in equal if not (self.spoils(form) or self.is_noise(form) or self.is_rough(form)))
         return tuple((form, self.origin[form]) for form in islice(found, _MOST_CHEAP))
 
     def add_other(self, other: Expr) -> None:

@@ -117,25 +117,28 @@ class Pool:
     def smooth(self, pick: Callable[[], Candidate]) -> Candidate:
         """What is picked of the forms that are at 0 what the formula is, and that autograd can differentiate there.
 
-        One that is noise where a sum of the formula is 0 is taken only if all others are worse elsewhere.
+        One that is noise where a sum of the formula is 0, or that autograd cannot differentiate beside a large tensor,
+        is taken only if all others are worse elsewhere.
         """
-        noisy: Candidate | None = None
+        flawed: Candidate | None = None
         for _ in range(_MOST_SPOILED):
             chosen = pick()
-            if noisy is not None and self.is_worse(chosen, noisy):
+            if flawed is not None and self.is_worse(chosen, flawed):
                 break
             if not self.spoils(chosen.form):
-                if not self.is_noise(chosen.form):
+                is_noise = self.is_noise(chosen.form)
+                if not (is_noise or self.is_rough(chosen.form)):
                     return chosen
-                if noisy is None:
-                    noisy = chosen
-                    self._as_written(noisy.form)
+                if flawed is None:
+                    flawed = chosen
+                    if is_noise:
+                        self._as_written(chosen.form)
             del self.measured[chosen.form]
             self.rejected.add(chosen.form)
-        if noisy is None:
+        if flawed is None:
             return pick()
-        self.measured[noisy.form] = noisy
-        return noisy
+        self.measured[flawed.form] = flawed
+        return flawed
 
     def _as_written(self, noise: Expr) -> None:
         """Measure what is the formula where a sum in it begins, as the spec writes it, with a difference that cancels,
@@ -169,6 +172,10 @@ class Pool:
         """Whether a form has lost its digits where a sum of the formula is 0, and the formula has them."""
         return form is not self.formula and self.judge.is_noise(form)
 
+    def is_rough(self, form: Expr) -> bool:
+        """Whether a form of a derivative has none beside a large tensor, where the formula has one."""
+        return not self.is_value and form is not self.formula and self.smoothness.is_lost_beside_large(form)
+
     def spoils(self, form: Expr) -> bool:
         """Whether a form is not infinite where the formula is, or that of a derivative has none where it has one."""
         if form is self.formula:
@@ -177,5 +184,5 @@ class Pool:
 
     @cached_property
     def smoothness(self) -> Smoothness:
-        """The derivatives of the formula where a tensor is 0."""
+        """The derivatives of the formula where a tensor is 0, or large."""
         return Smoothness(self.formula, self.judge.sample)

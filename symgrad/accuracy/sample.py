@@ -20,6 +20,7 @@ __all__ = ["Sample"]
 _NEAR = 1e3
 _OUTSIDE = (2.0**59, 2.0**61, 2.0**64, 2.0**70, 2.0**90, 2.0**110, 2.0**126)
 _MOST_ZEROS = 24
+_LARGE, _MOST_BESIDE = (60.0, -60.0, 100.0, -100.0), 3
 _MOST_CHECKS = 20  # points at which a rewritten form is compared
 
 
@@ -85,6 +86,17 @@ class Sample:
         """Some points of float64 at which nothing is extreme and one of the tensors is 0: there infinities arise."""
         near = compress(self.points[FLOAT64], self.near(FLOAT64))
         return list(islice((p for p in near if any(p.get(t) == 0 for t in tensors)), _MOST_ZEROS))
+
+    def beside_large(self, tensors: Collection[Expr]) -> list[Environment]:
+        """Some points of float32 at which one of the tensors is as large as inputs of exponentials get, as far as it
+        may be, and nothing else is extreme."""
+        points = self.points.get(FLOAT32, ())
+        if not points:
+            return []
+        near = list(islice(compress(points, self.near(FLOAT32)), _MOST_BESIDE))
+        ends = {t: (min(p[t] for p in points), max(p[t] for p in points)) for t in tensors}
+        ways = [(t, size) for t, (low, high) in ends.items() for size in _LARGE if low <= size <= high]
+        return [{**point, t: size} for t, size in ways for point in near]
 
     def where_sums_vanish(self, formula: Expr) -> list[Environment]:
         """Points of float32 at which nothing is extreme and a sum of the formula is 0."""

@@ -6,7 +6,7 @@ import pytest
 import torch
 from compiled import compiled_text
 
-from symgrad.accuracy.evaluate import FLOAT64
+from symgrad.accuracy.evaluate import FLOAT32, FLOAT64
 from symgrad.accuracy.sample import Sample
 from symgrad.accuracy.smoothness import Smoothness
 from symgrad.ir.expr import make, symbol
@@ -22,6 +22,28 @@ def test_what_passes_through_infinity_has_no_derivative() -> None:
     assert not smoothness.is_lost(X / make("hypot", X, 1 + 0 * X) ** 2)
     assert not Smoothness(1 / X, sample).is_lost(X / X**2), "nor has the formula"
     assert not Smoothness(formula, Sample({FLOAT64: [{X: 1.5}]})).is_lost(1 / (1 / X + X))
+
+
+def test_what_overflows_in_the_square_of_a_divisor_has_no_derivative_beside_a_large_tensor() -> None:
+    points = [{X: v} for v in (-1e3, -1.5, 0.5, 2.0, 1e3)]
+    slope, s = make("sigmoid", -X), make("sigmoid", X)
+    smoothness = Smoothness(s * slope / (1 + s), Sample({FLOAT32: points, FLOAT64: points}))
+    assert smoothness.is_lost_beside_large(slope / (1 / s + 1))
+    assert not smoothness.is_lost_beside_large(slope * s / (1 + s))
+    assert not Smoothness(s, Sample({FLOAT32: points[1:4], FLOAT64: points})).is_lost_beside_large(1 / (1 / s))
+
+
+def test_second_derivatives_far_from_zero_are_numbers() -> None:
+    """Smish: a divisor of 1/sigmoid(x) was as accurate, and its own derivative divided by the square."""
+    item = compiled_text("op: f\ntensors: {x: }\noutputs: {y: x * tanh(log(1 + sigmoid(x)))}\n")
+    x = torch.tensor([-30.0, -60.0, -80.0, -100.0, 60.0, 100.0], requires_grad=True)
+    (first,) = torch.autograd.grad(item.function(x).sum(), x, create_graph=True)
+    (found,) = torch.autograd.grad(first.sum(), x)
+    assert found.isfinite().all()
+    wide = x.detach().double().requires_grad_()
+    (first,) = torch.autograd.grad(item.composite(wide).sum(), wide, create_graph=True)
+    (true,) = torch.autograd.grad(first.sum(), wide)
+    torch.testing.assert_close(found.double()[:2], true[:2], rtol=1e-4, atol=0)
 
 
 @pytest.mark.parametrize(
