@@ -234,7 +234,8 @@ def has_values(outputs: Sequence[Tensor]) -> bool:
 def _quotient(function: Callable[..., Tensor], tensors: Sequence[Any], place: int, index: tuple[int, ...]) -> float:
     """The derivative of a number in one element by extrapolated central differences.
 
-    NaN where they do not agree, or where there is a kink: a cone has the same value on both sides of its tip.
+    NaN where they do not agree, at a pole, or where there is a kink: a cone has the same value on both sides of its
+    tip.
     """
 
     def at(step: float) -> float:
@@ -245,6 +246,8 @@ def _quotient(function: Callable[..., Tensor], tensors: Sequence[Any], place: in
     def central(step: float) -> float:
         return (at(step) - at(-step)) / (2 * step)
 
+    if not math.isfinite(at(0.0)):
+        return math.nan
     size = 1e-3 * max(abs(float(tensors[place][index].detach())), 1e-2)
     bends = [abs(at(step) - 2 * at(0.0) + at(-step)) / step for step in (size, size / 8)]
     noise = 1e-7 * max(1.0, abs(at(0.0)))

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from symgrad.testing import CHECKS, Input, Subject
 from symgrad.testing.checks import run
+from symgrad.testing.reference import expected
 
 
 class Versine(torch.autograd.Function):
@@ -241,3 +242,11 @@ def test_a_tangent_may_be_no_number_only_where_that_of_the_composite_is_none() -
             return tangent * 3
 
     assert "the tangent is" in sentences("every_branch", Tripled.apply, dead, Input("x"), **given)[0]
+
+
+def test_at_a_pole_no_difference_quotient_stands_for_a_gradient() -> None:
+    """Those of 1/abs(x) are 0 at 0, for it is even."""
+    x = torch.tensor([0.0, 0.5], dtype=torch.float64, requires_grad=True)
+    subject: Any = Subject("pole", lambda x: 1 / abs(x), lambda x: 1 / abs(x), (Input("x"),), outputs=("y",))
+    _, (gradient,) = expected(subject, {}, [x])
+    assert gradient.isnan().tolist() == [True, False]
