@@ -208,12 +208,12 @@ def show_latex(terminal: Terminal, specs: Sequence[str | Failed]) -> int:
 
 
 def convert(terminal: Terminal, specs: Sequence[str | Failed], out: Path | None) -> int:
-    """Show ``specs`` as YAML, or write them into ``out``, each as a file of its own."""
+    """Show ``specs`` as YAML, or write them into ``out``, each as a file of its own; not those that do not compile."""
     from symgrad.spec.write import as_yaml
 
     failed: list[str] = []
     texts: list[str] = []
-    for spec in succeeded(terminal, loaded(specs), failed):
+    for spec in succeeded(terminal, work_all([*loaded(specs)], _parsed, jobs=1), failed):
         if out is None:
             texts.append(as_yaml(spec))
         elif not _written(terminal, out / f"{spec.op}.yaml", as_yaml(spec)):
@@ -221,6 +221,14 @@ def convert(terminal: Terminal, specs: Sequence[str | Failed], out: Path | None)
     if texts:
         terminal.finding("---\n".join(texts).rstrip("\n"))
     return 1 if failed else 0
+
+
+def _parsed(spec: Spec) -> Spec:
+    """A spec of which every formula can be read. Raises SpecError."""
+    from symgrad.parse import parse_formulas
+
+    parse_formulas(spec)
+    return spec
 
 
 def _written(terminal: Terminal, path: Path, text: str, hint: str = "") -> bool:
