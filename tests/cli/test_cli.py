@@ -318,7 +318,7 @@ def test_what_does_not_compile_is_not_converted():
     write("a.yaml")
     write("b.yaml", "op: {op}\ntensors: {{x: }}\noutputs: {{y: x +}}\n")
     result = run("convert", "a.yaml", "b.yaml", "-o", "out")
-    assert result.exit_code == 1 and "b.yaml:3:15: outputs.y: an operand is missing" in result.stderr
+    assert result.exit_code == 1 and "b.yaml:3:17: outputs.y: an operand is missing" in result.stderr
     assert [p.name for p in Path("out").iterdir()] == ["a.yaml"]
 
 
