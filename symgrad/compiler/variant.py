@@ -24,7 +24,7 @@ from symgrad.ops.tensors.shapes import ShapeConflict
 from symgrad.parse import Program
 from symgrad.parse.scope import with_shape
 from symgrad.plan.distribute import distribute_cotangents
-from symgrad.plan.hoist import divided_by_elements
+from symgrad.plan.empty import divided_by_elements
 from symgrad.plan.meeting import Accumulated, accumulated
 from symgrad.plan.packing import asked_for, with_bits
 from symgrad.plan.reuse import Derivatives, reuse_outputs

@@ -76,13 +76,6 @@ def test_a_number_leaves_the_mean_of_a_sum_and_what_is_centred_leaves_it_altoget
     assert hoisted(mean(2 * x * grad - 3 * centred * grad)) == mean(2 * x * grad - 3 * centred * grad)
 
 
-def test_of_no_elements_a_mean_has_gradient_zero_in_what_they_share() -> None:
-    body = "op: loss\ntensors: {x: {shape: [N, H]}, w: {shape: [H]}}\noutputs: {y: 'mean((x * w)**2)'}\n"
-    w = torch.ones(3, requires_grad=True)
-    (grad,) = torch.autograd.grad(compiled_text(body).function(torch.ones(0, 3), w), w)
-    assert (grad == 0).all()
-
-
 def test_a_term_with_dimensions_that_no_other_has_stays_in_the_sum() -> None:
     column = symbol("c", "tensor", ("N", 1)) * symbol("grad_u", "cotangent", ("N", 1))
     row = ex.mul(symbol("b", "tensor", (1, "H")), symbol("grad_v", "cotangent", (1, "H")))
@@ -107,27 +100,6 @@ def test_signs_that_cancel_are_not_computed() -> None:
     a, b, c = (symbol(n, "tensor", ("N", "H")) for n in "abc")
     assert hoisted(-c * WHOLE * (-a - b)) is c * WHOLE * (a + b)
     assert hoisted(c * WHOLE * (a - b)) is c * WHOLE * (a - b)
-
-
-@pytest.mark.parametrize(
-    "formula",
-    [
-        "mean(w * x)",
-        "mean(w * x, dim=0)",
-        "mean(w * x, dim=[0, 1], keepdim=True)",
-        "mean(mean(tanh(x) * w, dim=1, keepdim=True), dim=0)",
-        "var(w * x, dim=0, correction=0)",
-    ],
-)
-def test_an_empty_batch_gives_parameters_a_gradient_of_zero(formula: str) -> None:
-    """Of no elements a sum is 0, and 0 / 0 is no number."""
-    item = compiled_text(
-        f"{{op: f, tensors: {{x: {{shape: [N, C]}}, w: {{shape: [C]}}}}, outputs: {{y: '{formula}'}}}}"
-    )
-    x, w = torch.rand(0, 3, requires_grad=True), torch.rand(3, requires_grad=True)
-    found, right = (torch.autograd.grad(f(x, w).sum(), (x, w)) for f in (item.function, item.composite))
-    torch.testing.assert_close(found, right)
-    assert not right[1].any()
 
 
 @pytest.mark.parametrize(
