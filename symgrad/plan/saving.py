@@ -32,6 +32,8 @@ RANDOM = "random_bits"
 _NOTHING: Mapping[Expr, Packing] = MappingProxyType({})
 _WHY_EXTRA = "spares recomputing it; unused where backward is differentiated"
 _MOST_EXTRAS = 6
+_MOST_NUMBERS, _A_PASS = 12, 0.5
+_NOTHING_BESIDE = 0.1  # bytes an element of the largest value, which nobody counts
 _BIAS = 1.01  # times the composite's bytes
 _TWICE = 0.5  # of the passes that only a differentiated backward repeats
 _WORTH_KEEPING = 1.5  # passes that recomputing a value costs; forward has written it anyway, reading it costs a part
@@ -148,7 +150,7 @@ def plan(
         plans.append(priced(keeping(base, asked)))
         if policy != "memory" and not (fused or packed):
             kept = frozenset(s.value for s in base)
-            candidates = _intermediates(outputs.values(), gradients, kept) if extras else []
+            candidates = _intermediates(outputs.values(), gradients, kept)[:_MOST_EXTRAS] if extras else []
             candidates += _signs(outputs.values(), gradients, kept) if masks else []
             candidates += _drawn_masks(outputs.values(), gradients, kept) if masks else []
             plans += [priced(keeping(base, chosen)) for size in (1, 2) for chosen in combinations(candidates, size)]
@@ -163,9 +165,29 @@ def plan(
     if policy == "memory" or fused or not extras:
         return best
     forward = frozenset(topological(*outputs.values()))
+    if not packed:
+        kept = frozenset(s.value for s in best.base)
+        found = _intermediates(outputs.values(), gradients, kept)
+        numbers = [v for v in found if _bytes(v, sizes) < _NOTHING_BESIDE and not is_product(v)]
+        best = _with_numbers(best, numbers[:_MOST_NUMBERS], lambda *own: priced(keeping(*own)), preference)
     starts = (best,) if packed else (best, *(p for p in plans if not p.extras))
-    found = (_with_products(p, gradients, forward, keeping, lambda p: preference(priced(p))) for p in starts)
-    return min(map(priced, found), key=preference)
+    fuller = (_with_products(p, gradients, forward, keeping, lambda p: preference(priced(p))) for p in starts)
+    return min(map(priced, fuller), key=preference)
+
+
+def _with_numbers(
+    plan: Plan,
+    numbers: Iterable[Expr],
+    keeping: Callable[[Sequence[Saved], Sequence[Expr]], Plan],
+    preference: Callable[[Plan], tuple[float, ...]],
+) -> Plan:
+    """The plan that keeps values of few elements, too, as totals are: those that spare a pass, the dearest first."""
+    for value in numbers:
+        own = [s.value for s in plan.extras]
+        other = keeping(plan.base, [*own, value])
+        if value not in own and plan.cost - other.cost >= _A_PASS and preference(other) < preference(plan):
+            plan = other
+    return plan
 
 
 def _with_products(
@@ -389,7 +411,7 @@ def _intermediates(outputs: Collection[Expr], gradients: Sequence[Expr], kept: f
     shared = [n for n in own if n.op != RANDOM and cost(n) >= _WORTH_KEEPING]
     shared.sort(key=lambda n: -cost(n))
     found = {o.args[0]: o for o in outputs if o.op == "boundary"}  # of an output, which it is then, not a value beside
-    return list(dict.fromkeys(found.get(n, n) for n in shared[:_MOST_EXTRAS]))
+    return list(dict.fromkeys(found.get(n, n) for n in shared))
 
 
 def _drawn_masks(outputs: Iterable[Expr], gradients: Sequence[Expr], kept: frozenset[Expr]) -> list[Expr]:

@@ -25,7 +25,7 @@ from symgrad.ir.traversal import topological
 from symgrad.ops.tensors import TENSOR_OPS
 from symgrad.parse import parse_formulas
 from symgrad.plan.composite import composite_bytes
-from symgrad.plan.saving import Plan, Saved, minimum_cut, plan, rank, readable_from, remaining_cost
+from symgrad.plan.saving import Plan, Saved, minimum_cut, plan, rank, read_by, readable_from, remaining_cost
 from symgrad.spec import load_spec
 
 G = symbol("grad_y", "cotangent")
@@ -440,3 +440,17 @@ def test_nothing_is_kept_that_gradients_only_divide_by() -> None:
     x, w = torch.randn(3, 2, requires_grad=True), torch.randn(3, requires_grad=True)
     (ours, _), (theirs, _) = item.function(x, w), item.composite(x, w)
     torch.testing.assert_close(torch.autograd.grad(ours, x), torch.autograd.grad(theirs, x))
+
+
+def test_totals_that_spare_a_pass_are_kept_however_many_there_are() -> None:
+    """They take no memory to speak of, as the mask and the products of a loss would."""
+    text = (
+        "op: loss\ntensors: {z: {shape: [B, C, L]}, y: {shape: [B, C, L], grad: false}}\nlet:\n  p: sigmoid(z)\n"
+        "  tp: 'sum(p * y, dim=[0, 2])'\n  fn: 'sum((1 - p) * y, dim=[0, 2])'\n  fp: 'sum(p * (1 - y), dim=[0, 2])'\n"
+        "outputs: {loss: 'sum((1 - (tp + 1) / (tp + fn / 2 + fp / 4 + 1))**0.75)'}\n"
+    )
+    ((_, variant),) = compiled_text(text).operation.variants()
+    kept = [s for s in variant.plan.extras if s.bytes < 0.1]
+    again = read_by(variant.accumulated.forms, frozenset(s.value for s in variant.plan.saved))
+    assert len(kept) >= 3
+    assert not any(n.op == "sum" and not n.is_differential for n in again - {s.value for s in kept})
