@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
 from symgrad.accuracy.evaluate import FAR, FLOAT32, Environment
 from symgrad.accuracy.machine import machine, part_that_is_read
@@ -191,28 +192,36 @@ def _safe_argument(node: Expr) -> Expr | None:
 def _can_fail(node: Expr, condition: Expr, taken: bool, values: Simulation) -> bool:
     """Whether the function or its slope is non-finite at some point where the branch is dead.
 
-    Also where the condition alone is that of such a point: a mask says nothing of what it masks.
+    Also where the condition alone is that of such a point: a mask says nothing of what it masks. And where all but
+    what the function reads is, or is much larger: of `(w > 0) | (x + y > 1)` no sample may be false for a large x.
     """
     if not values.points:
         return False
     try:
-        holds, *columns = map(values, machine([condition, node, *local_partials(node)]))
+        failing, dead = _failing_and_dead(node, condition, taken, values)
+        if failing & dead:
+            return True
+        points, some = values.points, sorted(dead)[:: max(1, len(dead) // _MOST_CROSSED)]
+        pairs = [(points[k], points[d]) for k in sorted(failing)[:_MOST_CROSSED] for d in some]
+        beside = condition.symbols - node.symbols
+        crossed = [{**p, **{s: other[s] for s in condition.symbols}} for p, other in pairs]
+        crossed += [{**p, **{s: _scaled(o[s], by) for s in beside}} for p, o in pairs for by in (1.0, _LARGE)]
+        failing, dead = _failing_and_dead(node, condition, taken, Simulation(crossed, FLOAT32))
     except KeyError:  # reads the result of a tensor operation, which points do not give
         return True
-    failing = [
-        k
-        for k in range(len(values.points))
-        if any(not abs(column[k]) < math.inf for column in columns if not isinstance(column[k], bool))
-    ]
-    if any(bool(holds[k]) != taken for k in failing):
-        return True
-    dead = [k for k, taking in enumerate(holds) if bool(taking) != taken]
-    crossed = [
-        {**values.points[k], **{s: values.points[d][s] for s in condition.symbols}}
-        for k in failing[:_MOST_CROSSED]
-        for d in dead[:: max(1, len(dead) // _MOST_CROSSED)]
-    ]
-    return bool(crossed) and _can_fail(node, condition, taken, Simulation(crossed, FLOAT32))
+    return bool(failing & dead)
+
+
+def _failing_and_dead(node: Expr, condition: Expr, taken: bool, values: Simulation) -> tuple[set[int], set[int]]:
+    """The points at which a function or its slope is not finite, and those at which a branch is not taken."""
+    holds, *columns = map(values, machine([condition, node, *local_partials(node)]))
+    numbers = [c for c in columns if not any(isinstance(v, bool) for v in c)]
+    failing = {k for c in numbers for k, value in enumerate(c) if not abs(value) < math.inf}
+    return failing, {k for k, taking in enumerate(holds) if bool(taking) != taken}
+
+
+def _scaled(value: Any, by: float) -> Any:
+    return value if isinstance(value, bool | str) else value * by
 
 
 _LARGE = 1e9  # numbers that people have, and whose fifth power overflows

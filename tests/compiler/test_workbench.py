@@ -326,3 +326,16 @@ def test_second_derivatives_are_finite_where_a_dead_branch_divides_first() -> No
     first = torch.autograd.grad([y.sum() for y in item.function(u, v)], (u, v), create_graph=True)
     for second in torch.autograd.grad([g.sum() for g in first], (u, v)):
         assert second.isfinite().all()
+
+
+@pytest.mark.parametrize("body", ["exp(x * 30)", "x * exp(20 * x)"])
+def test_a_branch_is_guarded_where_other_tensors_than_its_own_make_it_dead(body: str) -> None:
+    """Of `(w > 0) | (x + y > 1)` no sample was false for a large x; in life y may be any number."""
+    item = compiled_text(
+        f"op: f\ntensors: {{x: , y: , w: }}\noutputs: {{r: 'where((w > 0) | (x + y > 1), {body}, x)'}}\n"
+    )
+    x = torch.tensor(50.0, dtype=torch.float64, requires_grad=True)
+    y, w = torch.tensor([-1e4, -1.0], dtype=torch.float64).unbind()
+    (first,) = torch.autograd.grad(item.function(x, y, w), x, create_graph=True)
+    (second,) = torch.autograd.grad(first, x)
+    assert (first, second) == (1, 0)
