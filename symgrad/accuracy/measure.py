@@ -12,7 +12,7 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import compress
+from itertools import chain, compress
 from typing import Any
 
 import mpmath as mp
@@ -26,8 +26,8 @@ from symgrad.accuracy.simulate import ROUGH, Simulation
 from symgrad.accuracy.truth import Truth
 from symgrad.accuracy.vanishing import both_equal
 from symgrad.ir import expr as ex
-from symgrad.ir.expr import Expr
-from symgrad.ir.traversal import substitute
+from symgrad.ir.expr import FALSE, TRUE, Expr
+from symgrad.ir.traversal import substitute, topological
 
 __all__ = ["ALLOWED", "PRECISIONS", "Judge", "Measurement", "Precision", "Score"]
 
@@ -161,8 +161,14 @@ class Judge:
 
     def agrees(self, form: Expr, other: Expr, check: Check | None = None) -> bool:
         """Whether a form equals another one at some points, or those of a `check`, and at ties: there the derivative of
-        a maximum is what no point beside it tells."""
-        return (check or self.check)(other, form) and self._at_ties(other, form)
+        a maximum is what no point beside it tells. And where equalities hold, which no point satisfies."""
+        check = check or self.check
+        held = (({c: t} for c, t in _equalities(other).items()), [_equalities(other)])
+        return (
+            check(other, form)
+            and self._at_ties(other, form)
+            and all(check(substitute(other, c), substitute(form, c)) for c in chain(*held) if c)
+        )
 
     @cached_property
     def _at_ties(self) -> Check:
@@ -340,6 +346,13 @@ class Judge:
         )
 
 
+def _equalities(form: Expr) -> dict[Expr, Expr]:
+    """The equalities of tensors of floats in a form, with what they seldom are."""
+    compared = [n for n in topological(form) if n.op in ("eq", "ne")]
+    floats = [n for n in compared if any(s["kind"] == "tensor" for s in n.tensors)]
+    return {n: TRUE if n.op == "eq" else FALSE for n in floats[:_MOST_EQUALITIES]}
+
+
 def _moved(sizes: Sequence[tuple[Any, int]]) -> float:
     """The sum of sizes times powers of 2, infinite where that overflows."""
     try:
@@ -348,6 +361,7 @@ def _moved(sizes: Sequence[tuple[Any, int]]) -> float:
         return math.inf
 
 
+_MOST_EQUALITIES = 6
 _RIGHT, _NOISE = 1e-6, 1e-5  # parts of a value that is right, and of one that has lost its digits
 _NEARER = 9  # times as bad, in addition
 

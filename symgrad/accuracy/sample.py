@@ -21,7 +21,7 @@ _NEAR = 1e3
 _OUTSIDE = (2.0**59, 2.0**61, 2.0**64, 2.0**70, 2.0**90, 2.0**110, 2.0**126)
 _MOST_ZEROS = 24
 _LARGE, _MOST_BESIDE = (60.0, -60.0, 100.0, -100.0), 3
-_MOST_CHECKS = 20  # points at which a rewritten form is compared
+_MOST_CHECKS = 28  # points at which a rewritten form is compared
 
 
 class Sample:

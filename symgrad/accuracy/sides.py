@@ -1,6 +1,8 @@
-"""Conditions on variables that nothing else reads, such as masks: what they choose between is measured on every side.
+"""Conditions on variables that nothing else reads, such as masks: what they choose between is measured on some sides
+more.
 
-Sampled like others, such variables would leave few points to each side, and not all that what is chosen has to meet.
+Sampled like others, such variables leave few points to each side, and not all that what is chosen has to meet. A side
+that no sample shows, as that of an equality, has none here either: these points stand beside those of all variables.
 """
 
 from __future__ import annotations

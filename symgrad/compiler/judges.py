@@ -101,11 +101,12 @@ class Judges:
         own = {s: within for s, within in tensors.items() if any(s in c.tensors for c in conditions)}
         others = {s: within for s, within in tensors.items() if s not in own}
         how = {"powers": self._raises, "ratios": given, "signs": not given}
+        points = sample_points(tensors, scalars, most, **how)
         if not own or not others:
-            return sample_points(tensors, scalars, most, **how)
-        found = {t: sides(conditions, points) for t, points in sample_points(own, scalars, _MASKED).items()}
-        points = sample_points(others, scalars, max(4, most // max(map(len, found.values()))), **how)
-        return {t: [{**point, **side} for point in points[t] for side in found[t]] for t in points}
+            return points
+        found = {t: sides(conditions, masked) for t, masked in sample_points(own, scalars, _MASKED).items()}
+        beside = sample_points(others, scalars, max(4, most // max(map(len, found.values()))), **how)
+        return {t: [*points[t], *({**p, **side} for p in beside[t] for side in found[t])] for t in points}
 
     def _variables(self, region: Expr) -> tuple[dict[Expr, Interval], dict[Expr, Sequence[Any]]]:
         """Where the tensors of a region are, and the values that its other symbols may have."""

@@ -21,6 +21,7 @@ from symgrad.accuracy.simulate import ROUGH
 from symgrad.ir import expr as ex
 from symgrad.ir import truth
 from symgrad.ir.expr import Expr, make
+from symgrad.ir.truth import compare, where
 
 
 def judge(formula: Expr, values: Sequence[float], symbol: Expr = X) -> Judge:
@@ -266,6 +267,15 @@ def test_no_two_functions_are_off_alike_in_every_way() -> None:
 def test_figures_are_rounded_up(value: float, text: str) -> None:
     assert ulp_text(value) == text
     assert value >= 10 or float(ulp_text(value)) >= value
+
+
+def test_where_an_equality_holds_forms_are_compared_though_no_point_satisfies_it() -> None:
+    formula = where(compare("eq", Y, ex.num(1)), 1 / X, X)
+    points = [{X: a, Y: b} for a, b in ((0.5, 0.3), (2.0, -1.5), (-3.0, 7.0))]
+    judge = Judge(formula, Sample({FLOAT32: points, FLOAT64: points}))
+    assert judge.check(formula, X), "as far as points tell"
+    assert not judge.agrees(X, formula)
+    assert judge.agrees(1 / where(compare("eq", Y, ex.num(1)), X, 1 / X), formula)
 
 
 def test_what_whole_tensors_lead_to_counts_within_1e18() -> None:

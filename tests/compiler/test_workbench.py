@@ -339,3 +339,16 @@ def test_a_branch_is_guarded_where_other_tensors_than_its_own_make_it_dead(body:
     (first,) = torch.autograd.grad(item.function(x, y, w), x, create_graph=True)
     (second,) = torch.autograd.grad(first, x)
     assert (first, second) == (1, 0)
+
+
+def test_no_branch_of_an_equality_is_dropped() -> None:
+    """What other values have was taken for a choice that no sample made."""
+    text = (
+        "op: f\ntensors: {x: , y: , k: {grad: false}}\noutputs: {r: 'where(x > y, where(k == 1, x / y, x - y), y)'}\n"
+    )
+    item, (x, y) = compiled_text(text), torch.tensor([3.0, 2.0], requires_grad=True).unbind()
+    for k in (1.0, 0.0):
+        found, right = (f(x, y, torch.tensor(k)) for f in (item.function, item.composite))
+        assert found == right
+        for own, true in zip(*(torch.autograd.grad(v, (x, y), retain_graph=True) for v in (found, right)), strict=True):
+            torch.testing.assert_close(own, true)
