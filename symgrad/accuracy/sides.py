@@ -8,16 +8,18 @@ that no sample shows, as that of an equality, has none here either: these points
 from __future__ import annotations
 
 from collections.abc import Sequence
+from fractions import Fraction
+from itertools import islice
 
-from symgrad.accuracy.evaluate import FLOAT64, Environment
+from symgrad.accuracy.evaluate import FLOAT32, FLOAT64, Environment
 from symgrad.accuracy.machine import machine
 from symgrad.accuracy.simulate import Simulation
 from symgrad.ir.expr import Expr
 from symgrad.ir.traversal import topological
 
-__all__ = ["masks", "sides"]
+__all__ = ["equalities", "masks", "sides"]
 
-_MOST_SIDES = 4
+_MOST_SIDES, _LARGE = 4, 2**100
 _LEAST, _MOST = 1e-2, 1e2  # of an ordinary number
 
 
@@ -32,6 +34,18 @@ def masks(region: Expr) -> tuple[Expr, ...]:
             return tuple(conditions)
         for condition in mixed:
             del conditions[condition]
+
+
+def equalities(region: Expr) -> tuple[tuple[Expr, Fraction], ...]:
+    """The tensors of floats, and the numbers that the region compares them with: `k == 1`, which no sample satisfies.
+
+    Only numbers of float32: what is compared with 0.3 is equal to it in float32 and not truly.
+    """
+    compared = (n.args for n in topological(region) if n.op in ("eq", "ne"))
+    ways = ((s, v) for left, right in compared for s, v in ((left, right), (right, left)))
+    found = ((s, v.number) for s, v in ways if s.op == "sym" and s["kind"] == "tensor")
+    fine = ((s, n) for s, n in found if n is not None and abs(n) < _LARGE and FLOAT32.round(float(n)) == n)
+    return tuple(islice(dict.fromkeys(fine), _MOST_SIDES))
 
 
 def sides(conditions: Sequence[Expr], points: Sequence[Environment]) -> list[Environment]:

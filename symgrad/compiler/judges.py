@@ -17,7 +17,7 @@ from symgrad.accuracy.evaluate import FAR, Environment, Format
 from symgrad.accuracy.measure import PRECISIONS, Judge
 from symgrad.accuracy.sample import Sample
 from symgrad.accuracy.sampling import ALL_REALS, sample_points
-from symgrad.accuracy.sides import masks, sides
+from symgrad.accuracy.sides import equalities, masks, sides
 from symgrad.compiler.hyperparameters import measured_values
 from symgrad.compiler.measured import Measured
 from symgrad.differentiate.modes import is_tensor_op
@@ -89,9 +89,14 @@ class Judges:
 
     def points(self, region: Expr, most: int) -> dict[Format, list[Environment]]:
         """Sample points for a region: those of its variables."""
-        key = region.tensors, region.symbols, masks(region), most
+        key = region.tensors, region.symbols, masks(region), equalities(region), most
         if key not in self._memory.points:
-            self._memory.points[key] = self._new_points(region, most)
+            points = self._new_points(region, most)
+            for k, (symbol, number) in enumerate(equalities(region)):
+                if float(number) in self._range(symbol):
+                    for target, own in points.items():
+                        own += [{**p, symbol: target.round(float(number))} for p in own[k % 2 : most : 2]]
+            self._memory.points[key] = points
         return self._memory.points[key]
 
     def _new_points(self, region: Expr, most: int) -> dict[Format, list[Environment]]:
@@ -142,7 +147,7 @@ class Judges:
     def _sample(self, region: Expr, most: int) -> Sample:
         """The points for a region; regions of the same variables share them, and the values that they share there."""
         steps = [m for m in (4, 8, 16, 24, 32, 48, 64, 96, 128, 192, 256) if m <= most]
-        key = (region.symbols, masks(region), steps[-1])
+        key = (region.symbols, masks(region), equalities(region), steps[-1])
         samples = self._memory.samples
         if key not in samples:
             large = [

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 from random_expressions import X, Y, Z
 
 from symgrad.accuracy.evaluate import FLOAT32
 from symgrad.accuracy.sampling import ALL_REALS, sample_points
-from symgrad.accuracy.sides import masks, sides
+from symgrad.accuracy.sides import equalities, masks, sides
 from symgrad.ir import expr as ex
 from symgrad.ir.expr import make, symbol
 from symgrad.ir.truth import compare, where
@@ -33,6 +35,13 @@ def test_there_is_a_point_for_every_way_in_which_masks_come_out() -> None:
     found = sides([POSITIVE, compare("ge", Y, Z)], points)
     assert {(p[Y] > 0, p[Y] >= p[Z]) for p in found} == {(a, b) for a in (True, False) for b in (True, False)}
     assert all(set(p) == {Y, Z} and max(map(abs, p.values())) <= 100 for p in found)
+
+
+def test_what_floats_are_compared_with_is_known_if_it_is_a_float() -> None:
+    one, wide = compare("eq", Y, ex.num(1)), compare("ne", X, ex.num(Fraction(3, 10)))
+    region = where(one, X / Z, where(wide, X, ex.ZERO)) + where(compare("eq", Z, X), X, ex.ZERO)
+    assert equalities(region) == ((Y, 1),)
+    assert equalities(where(compare("eq", Y, ex.num(10**400)), X, ex.ZERO)) == ()
 
 
 def test_a_mask_of_truth_values_has_both() -> None:

@@ -352,3 +352,20 @@ def test_no_branch_of_an_equality_is_dropped() -> None:
         assert found == right
         for own, true in zip(*(torch.autograd.grad(v, (x, y), retain_graph=True) for v in (found, right)), strict=True):
             torch.testing.assert_close(own, true)
+
+
+def test_what_an_equality_chooses_is_measured() -> None:
+    """A logarithm of a small quotient became log1p((x - y) / y), for no sample had k = 1."""
+    mask = "((~(x > y)) & (k != 2)) & ((~(arange(N) < n[:, None])) & (w > x))"
+    formula = (
+        "where(~(k == 1), where(w > x, sqrt(y), exp(x * 30)) + exp(x**2) * sigmoid(x - y), "
+        f"where({mask}, abs(x)**y, where(x + y > 1, abs(x)**y, log(x / y))))"
+    )
+    floats = ", ".join(f"{name}: {{shape: [B, N]}}" for name in "xyw")
+    item = compiled_text(
+        f"op: f\ntensors: {{{floats}, k: {{shape: [B, N], grad: false}}, n: {{shape: [B], dtype: int}}}}\n"
+        f'outputs: {{r: "{formula}"}}\n'
+    )
+    x, y, w, k = torch.tensor([-1e-8, -2.587762, -1e4, 1.0]).view(4, 1, 1)
+    found = item.function(x, y, w, k, torch.zeros(1, dtype=torch.long))
+    torch.testing.assert_close(found, torch.log(x / y))
