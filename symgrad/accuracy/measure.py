@@ -12,7 +12,7 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import chain, compress
+from itertools import compress
 from typing import Any
 
 import mpmath as mp
@@ -22,12 +22,13 @@ from symgrad.accuracy.evaluate import FAR, FLOAT32, FLOAT64, Environment, Format
 from symgrad.accuracy.limits import Limits
 from symgrad.accuracy.machine import machine_form
 from symgrad.accuracy.sample import Sample
+from symgrad.accuracy.sides import equal
 from symgrad.accuracy.simulate import ROUGH, Simulation
 from symgrad.accuracy.truth import Truth
 from symgrad.accuracy.vanishing import both_equal
 from symgrad.ir import expr as ex
 from symgrad.ir.expr import FALSE, TRUE, Expr
-from symgrad.ir.traversal import substitute, topological
+from symgrad.ir.traversal import substitute
 
 __all__ = ["ALLOWED", "PRECISIONS", "Judge", "Measurement", "Precision", "Score"]
 
@@ -161,13 +162,15 @@ class Judge:
 
     def agrees(self, form: Expr, other: Expr, check: Check | None = None) -> bool:
         """Whether a form equals another one at some points, or those of a `check`, and at ties: there the derivative of
-        a maximum is what no point beside it tells. And where equalities hold, which no point satisfies."""
+        a maximum is what no point beside it tells. And so it has to be where equalities hold, one by one and all of
+        them, for no point satisfies them."""
         check = check or self.check
-        held = (({c: t} for c, t in _equalities(other).items()), [_equalities(other)])
+        rare = {n: TRUE if n.op == "eq" else FALSE for n in equal(other)[:_MOST_EQUALITIES]}
+        cases = [*({n: rare[n]} for n in rare), *([rare] if len(rare) > 1 else [])]
         return (
             check(other, form)
             and self._at_ties(other, form)
-            and all(check(substitute(other, c), substitute(form, c)) for c in chain(*held) if c)
+            and all(check(substitute(other, case), substitute(form, case)) for case in cases)
         )
 
     @cached_property
@@ -344,13 +347,6 @@ class Judge:
             tiny=counts_apart and 0 < size < 1 / FAR,
             beside_pole=size + credit * math.ldexp(1.0, ulp) > target.largest,
         )
-
-
-def _equalities(form: Expr) -> dict[Expr, Expr]:
-    """The equalities of tensors of floats in a form, with what they seldom are."""
-    compared = [n for n in topological(form) if n.op in ("eq", "ne")]
-    floats = [n for n in compared if any(s["kind"] == "tensor" for s in n.tensors)]
-    return {n: TRUE if n.op == "eq" else FALSE for n in floats[:_MOST_EQUALITIES]}
 
 
 def _moved(sizes: Sequence[tuple[Any, int]]) -> float:

@@ -1,8 +1,7 @@
-"""Conditions on variables that nothing else reads, such as masks: what they choose between is measured on some sides
-more.
+"""Conditions that ordinary samples show too seldom on one of their sides: masks, and equalities of floats.
 
-Sampled like others, such variables leave few points to each side, and not all that what is chosen has to meet. A side
-that no sample shows, as that of an equality, has none here either: these points stand beside those of all variables.
+A mask depends on variables that nothing else reads. Sampled like the others, these leave few points to each side. An
+equality holds at no sample at all. Points for both are added to those where every variable is sampled.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from symgrad.accuracy.simulate import Simulation
 from symgrad.ir.expr import Expr
 from symgrad.ir.traversal import topological
 
-__all__ = ["equalities", "masks", "sides"]
+__all__ = ["equal", "equalities", "masks", "sides"]
 
 _MOST_SIDES, _LARGE = 4, 2**100
 _LEAST, _MOST = 1e-2, 1e2  # of an ordinary number
@@ -36,13 +35,18 @@ def masks(region: Expr) -> tuple[Expr, ...]:
             del conditions[condition]
 
 
-def equalities(region: Expr) -> tuple[tuple[Expr, Fraction], ...]:
-    """The tensors of floats, and the numbers that the region compares them with: `k == 1`, which no sample satisfies.
+def equal(form: Expr) -> list[Expr]:
+    """The conditions of a form that ask whether floats are equal."""
+    compared = (n for n in topological(form) if n.op in ("eq", "ne"))
+    return [n for n in compared if any(s["kind"] == "tensor" for s in n.tensors)]
 
-    Only numbers of float32: what is compared with 0.3 is equal to it in float32 and not truly.
+
+def equalities(region: Expr) -> tuple[tuple[Expr, Fraction], ...]:
+    """The tensors of floats that a region compares with numbers for equality, and these: k and 1 of `k == 1`.
+
+    Only numbers that float32 has: no float32 is truly 0.3.
     """
-    compared = (n.args for n in topological(region) if n.op in ("eq", "ne"))
-    ways = ((s, v) for left, right in compared for s, v in ((left, right), (right, left)))
+    ways = (pair for n in equal(region) for pair in (n.args, n.args[::-1]))
     found = ((s, v.number) for s, v in ways if s.op == "sym" and s["kind"] == "tensor")
     fine = ((s, n) for s, n in found if n is not None and abs(n) < _LARGE and FLOAT32.round(float(n)) == n)
     return tuple(islice(dict.fromkeys(fine), _MOST_SIDES))

@@ -91,27 +91,26 @@ class Judges:
         """Sample points for a region: those of its variables."""
         key = region.tensors, region.symbols, masks(region), equalities(region), most
         if key not in self._memory.points:
-            points = self._new_points(region, most)
-            for k, (symbol, number) in enumerate(equalities(region)):
-                if float(number) in self._range(symbol):
-                    for target, own in points.items():
-                        own += [{**p, symbol: target.round(float(number))} for p in own[k % 2 : most : 2]]
-            self._memory.points[key] = points
+            self._memory.points[key] = self._new_points(region, most)
         return self._memory.points[key]
 
     def _new_points(self, region: Expr, most: int) -> dict[Format, list[Environment]]:
-        given = self._is_given(region)  # what is computed from tensors is seldom so large, and has no counterexamples
+        given = self._is_given(region)  # what is computed from tensors is seldom so large
         tensors, scalars = self._variables(region)
-        conditions = masks(region)
-        own = {s: within for s, within in tensors.items() if any(s in c.tensors for c in conditions)}
-        others = {s: within for s, within in tensors.items() if s not in own}
         how = {"powers": self._raises, "ratios": given, "signs": not given}
         points = sample_points(tensors, scalars, most, **how)
-        if not own or not others:
-            return points
-        found = {t: sides(conditions, masked) for t, masked in sample_points(own, scalars, _MASKED).items()}
-        beside = sample_points(others, scalars, max(4, most // max(map(len, found.values()))), **how)
-        return {t: [*points[t], *({**p, **side} for p in beside[t] for side in found[t])] for t in points}
+        equal = [(s, float(n)) for s, n in equalities(region) if float(n) in self._range(s)]
+        added = {
+            t: [{**p, s: n} for k, (s, n) in enumerate(equal) for p in own[k % 2 :: 2]] for t, own in points.items()
+        }
+        conditions = masks(region)
+        masking = {s: within for s, within in tensors.items() if any(s in c.tensors for c in conditions)}
+        others = {s: within for s, within in tensors.items() if s not in masking}
+        if masking and others:
+            found = {t: sides(conditions, own) for t, own in sample_points(masking, scalars, _MASKED).items()}
+            beside = sample_points(others, scalars, max(4, most // max(map(len, found.values()))), **how)
+            added = {t: [*({**p, **side} for p in beside[t] for side in found[t]), *added[t]] for t in points}
+        return {t: [*points[t], *added[t]] for t in points}
 
     def _variables(self, region: Expr) -> tuple[dict[Expr, Interval], dict[Expr, Sequence[Any]]]:
         """Where the tensors of a region are, and the values that its other symbols may have."""

@@ -16,6 +16,7 @@ __all__ = ["slow"]
 _SLOW = 1.25  # times the composite's forward and backward
 _WIDE = 3  # times what a pass in float32 takes
 _PACKING = 6  # passes for each value: 4 million numbers in eight bits beside an addition
+_LEAST = 1.0  # passes that are worth a line
 _UNSEEN = 2.0  # passes that nobody sees beside a product
 
 
@@ -38,7 +39,7 @@ def slow(operation: Operation, *, fuses: bool = True) -> Iterator[str]:
         if variant.overrides or own <= _SLOW * composite:
             continue
         multiplies = any(map(is_product, topological(*variant.formulas.values())))
-        if more <= (_UNSEEN if multiplies else 1.0):
+        if more <= (_UNSEEN if multiplies else _LEAST):
             continue
         which = f"where {' and '.join(path)}, it is estimated at" if path else "it is estimated at"
         beside = " beside the products" if multiplies else ""
