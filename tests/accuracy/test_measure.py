@@ -270,12 +270,13 @@ def test_figures_are_rounded_up(value: float, text: str) -> None:
 
 
 def test_where_an_equality_holds_forms_are_compared_though_no_point_satisfies_it() -> None:
-    formula = where(compare("eq", Y, ex.num(1)), 1 / X, X)
+    chosen = compare("eq", Y, ex.num(Fraction(17, 10)))  # which no float is
+    formula = where(chosen, 1 / X, X)
     points = [{X: a, Y: b} for a, b in ((0.5, 0.3), (2.0, -1.5), (-3.0, 7.0))]
     judge = Judge(formula, Sample({FLOAT32: points, FLOAT64: points}))
     assert judge.check(formula, X), "as far as points tell"
     assert not judge.agrees(X, formula)
-    assert judge.agrees(1 / where(compare("eq", Y, ex.num(1)), X, 1 / X), formula)
+    assert judge.agrees(1 / where(chosen, X, 1 / X), formula)
 
 
 def test_what_whole_tensors_lead_to_counts_within_1e18() -> None:
