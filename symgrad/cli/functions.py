@@ -15,7 +15,9 @@ from symgrad.ir.expr import Expr, num, symbol
 from symgrad.ir.traversal import topological
 from symgrad.ops.functions import FUNCTIONS, Function, call, kinks
 from symgrad.ops.tensors import ROWS, TENSOR_OPS, TensorOp
+from symgrad.parse.advice import instead_of
 from symgrad.parse.formula import formula
+from symgrad.parse.special import SPECIAL
 from symgrad.targets.cpp.spellings import can_spell as in_cpp
 from symgrad.targets.triton.spellings import can_spell as in_triton
 
@@ -30,7 +32,8 @@ class Entry:
     """One function or tensor operation, in words. Texts are empty where there is nothing to say.
 
     ``means`` holds equations that define it, several where it is defined for several orders; ``derivative`` one for
-    each argument; ``kink`` what these are where all arguments are 0.
+    each argument; ``kink`` what these are where all arguments are 0; ``kernels`` is told of functions alone, for an
+    operation on whole tensors depends on what it is of.
     """
 
     name: str
@@ -49,7 +52,8 @@ class Entry:
         yield from (f"  {line}" for line in (*self.means, *self.derivative))
         yield from (f"  where all arguments are 0: {self.kink}" for _ in self.kink[:1])
         yield from (f"  for {self.domain}" for _ in self.domain[:1])
-        yield f"  kernels: {self.kernels or 'none: C++ has no spelling of it'}"
+        if self.name in FUNCTIONS:
+            yield f"  kernels: {self.kernels or 'none: C++ has no spelling of it'}"
 
 
 @cache
@@ -63,8 +67,10 @@ def named(name: str) -> list[Entry]:
     """The entries that have this name, or this alias: `max` is two. Raises SymgradError where there is none."""
     all_ = entries()
     found = [e for e in all_ if name == e.name] or [e for e in all_ if name in e.aliases]
+    if not found and name in SPECIAL:
+        raise SymgradError(f"{name!r} is a form of the language, which is no row of the tables: see its reference")
     if not found:
-        near = suggestion(name, [spelling for e in all_ for spelling in (e.name, *e.aliases)])
+        near = instead_of(name) or suggestion(name, [spelling for e in all_ for spelling in (e.name, *e.aliases)])
         raise SymgradError(f"there is no function {name!r}{near or '; `symgrad functions` lists them all'}")
     return found
 

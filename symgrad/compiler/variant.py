@@ -20,6 +20,7 @@ from symgrad.differentiate.symbols import cotangent, tangent
 from symgrad.ir.branches import Roots
 from symgrad.ir.expr import ZERO, Expr, make
 from symgrad.ir.traversal import substitute, topological
+from symgrad.ops.tensors.reductions import OF_ROWS
 from symgrad.ops.tensors.shapes import ShapeConflict
 from symgrad.parse import Program
 from symgrad.parse.scope import with_shape
@@ -27,8 +28,9 @@ from symgrad.plan.distribute import distribute_cotangents
 from symgrad.plan.empty import divided_by_elements
 from symgrad.plan.meeting import Accumulated, accumulated
 from symgrad.plan.packing import asked_for, with_bits
+from symgrad.plan.reading import read_by, readable_from, remaining_cost
 from symgrad.plan.reuse import Derivatives, reuse_outputs
-from symgrad.plan.saving import Plan, plan, read_by, readable_from, remaining_cost, without_unread
+from symgrad.plan.saving import Plan, plan, without_unread
 from symgrad.plan.subsets import spared
 
 Partials: TypeAlias = Mapping[tuple[str, str], Expr]
@@ -250,13 +252,10 @@ class _Planner:
 
 def _is_reduced(value: Expr) -> bool:
     """Whether a value is made of reductions and numbers alone."""
-    if value.op in _REDUCTIONS:
+    if value.op in OF_ROWS:
         return True
     parts = [a for a in value.args if not a.is_static]
     return bool(parts) and all(map(_is_reduced, parts))
-
-
-_REDUCTIONS = frozenset({"sum", "mean", "amax", "amin", "var", "norm", "logsumexp"})
 
 
 def _distributed(

@@ -9,7 +9,7 @@ from symgrad.compiler.operation import Operation, Variant
 from symgrad.ir.expr import Expr
 from symgrad.ir.traversal import topological
 from symgrad.plan.composite import backward_cost
-from symgrad.plan.saving import remaining_cost
+from symgrad.plan.reading import remaining_cost
 
 __all__ = ["slow"]
 

@@ -14,21 +14,19 @@ from dataclasses import dataclass, replace
 from functools import cache
 from itertools import combinations
 from types import MappingProxyType
-from typing import Any
 
-from symgrad.accuracy.cost import cost, is_product, scaled_cost, total
+from symgrad.accuracy.cost import cost, is_product, total
 from symgrad.accuracy.machine import machine
-from symgrad.analysis.sizes import Sizes, item_size
+from symgrad.analysis.sizes import Sizes
 from symgrad.ir.expr import COMPARISONS, ZERO, Expr, split_coefficient
-from symgrad.ir.traversal import PerNode, topological
-from symgrad.ops.tensors import TENSOR_OPS, data_arguments, is_index
+from symgrad.ir.traversal import topological
+from symgrad.ops.tensors import TENSOR_OPS, is_index
 from symgrad.plan import composite
 from symgrad.plan.composite import backward_cost
-from symgrad.plan.cut import cut_before
-from symgrad.plan.fusion import fuse
+from symgrad.plan.cut import is_choice, minimum_cut, narrowed
+from symgrad.plan.reading import RANDOM, carries_data, is_drawn, read_by, remaining_cost, repeated, repeated_cost
 from symgrad.spec.model import Packing
 
-RANDOM = "random_bits"
 _NOTHING: Mapping[Expr, Packing] = MappingProxyType({})
 _WHY_EXTRA = "spares recomputing it; unused where backward is differentiated"
 _MOST_EXTRAS = 6
@@ -126,7 +124,7 @@ def plan(
         saved = _without_operands(saved, gradients) if packed else saved
         kept = frozenset(s.value for s in saved)
         bytes_ = _rounded(total(s.bytes for s in saved))
-        again = len(_repeated(gradients, kept))
+        again = len(repeated(gradients, kept))
         return Plan(saved, bytes_, composite_bytes, math.nan, composite_cost, again, composite_beside)
 
     @cache
@@ -159,7 +157,7 @@ def plan(
         if policy != "auto":
             return rank(plan, policy)
         base, own = (frozenset(s.value for s in part) for part in (plan.base, plan.extras))
-        return rank(replace(plan, cost=plan.cost + _TWICE * _repeated_cost(gradients, base, own, sizes)), policy)
+        return rank(replace(plan, cost=plan.cost + _TWICE * repeated_cost(gradients, base, own, sizes)), policy)
 
     best = min(plans, key=preference)
     if policy == "memory" or fused or not extras:
@@ -203,7 +201,7 @@ def _with_products(
     """
     while True:
         own, kept = [s.value for s in plan.extras], frozenset(s.value for s in plan.saved)
-        again = set(_repeated(gradients, kept))
+        again = set(repeated(gradients, kept))
         sums = [n for n in read_by(gradients, kept) - kept if n.op == "add" and not again.isdisjoint(n.args)]
         spare = forward.intersection([*again, *sums])
         more = (keeping(plan.base, [*own, value]) for value in sorted(spare, key=lambda n: n.order))
@@ -213,15 +211,10 @@ def _with_products(
         plan = min(fewer, key=preference)
 
 
-def _repeated(gradients: Sequence[Expr], kept: frozenset[Expr]) -> list[Expr]:
-    """The products and the like that backward computes once more where `kept` values are at hand."""
-    return [n for n in read_by(gradients, kept) if n not in kept and is_product(n) and _carries_data(n)]
-
-
 def _reduced_outputs(gradients: Sequence[Expr], names: Mapping[Expr, str], cut: Sequence[Expr]) -> list[Expr]:
     """The outputs along dimensions that are gone, which the gradients would compute again from what is saved."""
     again = topological(*gradients, leaves=frozenset(cut))
-    return [n for n in again if n in names and n not in cut and n.op in TENSOR_OPS and _carries_data(n)]
+    return [n for n in again if n in names and n not in cut and n.op in TENSOR_OPS and carries_data(n)]
 
 
 def rank(plan: Plan, policy: str) -> tuple[float, ...]:
@@ -242,105 +235,12 @@ def rank(plan: Plan, policy: str) -> tuple[float, ...]:
     return (plan.repeated, 1 + too_large, plan.cost, plan.bytes, len(plan.extras))
 
 
-def free_cut(derivatives: Iterable[Expr], outputs: Mapping[Expr, str], formulas: Iterable[Expr]) -> list[Expr]:
-    """The values of fewest bytes from which derivatives can be computed, where no derivative of any value is lost.
-
-    So it is where a framework differentiates what computes the values. Of equal cuts it is that of inputs and outputs,
-    which live anyway.
-    """
-    return minimum_cut(derivatives, outputs, Sizes.of(formulas, narrow=True), free=True)
-
-
-def minimum_cut(
-    gradients: Iterable[Expr],
-    outputs: Mapping[Expr, str],
-    sizes: Sizes | None = None,
-    *,
-    masks: bool = True,
-    free: bool = False,
-    packed: frozenset[Expr] = frozenset(),
-) -> list[Expr]:
-    """The values of fewest bytes from which the gradients can be computed: a minimum vertex cut.
-
-    Equal cuts are decided for outputs and masks, which are nearer to the gradients, against inputs. Without `masks`
-    only inputs and outputs are considered, and where it is `free`, all values are; those that are `packed` are in any
-    case. Products, convolutions and sorts are not repeated where that can be avoided.
-    """
-    gradients = list(gradients)
-    sizes = sizes or Sizes.of(gradients)
-    order = [n for n in topological(*gradients) if _carries_data(n)]
-    position = {node: index for index, node in enumerate(order)}
-    edges: dict[tuple[Any, Any], int | None] = {}
-    for index, node in enumerate(order):
-        weight = _packed_weight(node, sizes) if node in packed else _weight(node, outputs, sizes, masks, free)
-        edges[("in", index), ("out", index)] = weight
-        if node.op == "sym":
-            edges["source", ("in", index)] = None
-        for argument in data_arguments(node):
-            if argument in position:
-                edges[("out", position[argument]), ("in", index)] = None
-    for root in gradients:
-        for top in _data_roots(root, frozenset(position)):
-            edges[("out", position[top]), "sink"] = None
-    products: dict[tuple[Any, Any], int | None] = {
-        ("source", ("in", i)): None for i, node in enumerate(order) if is_product(node)
-    }
-    before = cut_before("sink", "source", edges | products)
-    if before is None:  # some product has to be repeated
-        before = cut_before("sink", "source", edges)
-    assert before is not None, "inputs can be saved, or nothing has a gradient"
-    return [node for i, node in enumerate(order) if ("in", i) in before and ("out", i) not in before]
-
-
-@PerNode
-def _carries_data(node: Expr) -> bool:
-    """Whether the value depends on the data of a tensor of forward (not on a cotangent, nor on shapes alone)."""
-    if node.is_differential:
-        return False
-    return bool(node.tensors) if node.op == "sym" else any(_carries_data(a) for a in data_arguments(node))
-
-
-def _data_roots(root: Expr, present: frozenset[Expr]) -> list[Expr]:
-    """The largest forward values that a gradient reads: those whose users contain a cotangent."""
-    if root in present:
-        return [root]
-    found: dict[Expr, None] = {}
-    for node in topological(root, leaves=present):
-        if node not in present:
-            found.update(dict.fromkeys(a for a in data_arguments(node) if a in present))
-    return list(found)
-
-
-def _weight(node: Expr, outputs: Mapping[Expr, str], sizes: Sizes, masks: bool, free: bool) -> int | None:
-    """Bytes scaled, with a small preference for what is nearer to the gradients; None where not to be saved."""
-    scaled = round(_bytes(node, sizes) * 1000) * 4
-    if node.op == "sym":
-        return scaled + 3
-    if node.is_boolean or (_is_choice(node) and node not in outputs):
-        below = topological(*node.args, leaves=frozenset(outputs))
-        repeats = not free and any(is_product(n) for n in below if n not in outputs)  # to save it
-        return scaled + 1 if masks and not repeats else None
-    if node in outputs and (free or split_coefficient(node)[1] is node):  # for s - x, no -x is computed
-        return scaled + 2
-    return scaled + 4 if free else None
-
-
-def _packed_weight(node: Expr, sizes: Sizes) -> int:
-    """As a byte an element, or a bit; a mask, which is exact, is preferred."""
-    return round(_bytes(node, sizes) / _narrowed(node) * 1000) * 4 + 3
-
-
-def _narrowed(value: Expr) -> float:
-    """How many times fewer bytes a value takes when it is packed."""
-    return 8.0 if value.is_boolean else item_size(value)
-
-
 def in_form(saved: Saved, packing: Packing | None) -> Saved:
     """A value in the form of a packing, if there is one, and what that says of it."""
     if packing is None:
         return saved
     reason = f"as {packing.form}" + (f", off by at most {packing.error}" if packing.error else "")
-    size = _rounded(saved.bytes / _narrowed(saved.value))
+    size = _rounded(saved.bytes / narrowed(saved.value))
     return replace(saved, packing=packing, bytes=size, reason=reason)
 
 
@@ -350,22 +250,8 @@ def _describe(value: Expr, outputs: Mapping[Expr, str], sizes: Sizes) -> Saved:
         return Saved(value, "input", size, "an input, which lives anyway")
     if value in outputs:
         return Saved(value, "output", size, "the derivative is a function of the output, which lives anyway")
-    why = "which elements were chosen" if _is_choice(value) else "one byte an element"
+    why = "which elements were chosen" if is_choice(value) else "one byte an element"
     return Saved(value, "mask", size, f"{why}, in place of the input")
-
-
-def _is_choice(node: Expr) -> bool:
-    """Whether a value is the indices of elements of an input or its transposed, which have no derivative to lose.
-
-    Those of anything else may differ when they are computed again: in half precision from values that were rounded.
-    """
-    read = data_arguments(node)
-    if not is_index(node) or len(read) != 1:
-        return False
-    (operand,) = read
-    while operand.op in TENSOR_OPS and TENSOR_OPS[operand.op].view:
-        operand = operand.args[0]
-    return operand.op == "sym" and not operand.is_static
 
 
 def _without_operands(saved: tuple[Saved, ...], gradients: Sequence[Expr]) -> tuple[Saved, ...]:
@@ -407,7 +293,7 @@ def _intermediates(outputs: Collection[Expr], gradients: Sequence[Expr], kept: f
     values = (n for n in topological(*outputs) if n.args and not n.is_static and not n.is_boolean)
     forward = [n for n in values if split_coefficient(n)[1] is n]
     needed = read_by(gradients, kept)
-    own = (n for n in forward if n in needed and n not in kept and (_carries_data(n) or is_drawn(n)))
+    own = (n for n in forward if n in needed and n not in kept and (carries_data(n) or is_drawn(n)))
     shared = [n for n in own if n.op != RANDOM and cost(n) >= _WORTH_KEEPING]
     shared.sort(key=lambda n: -cost(n))
     found = {o.args[0]: o for o in outputs if o.op == "boundary"}  # of an output, which it is then, not a value beside
@@ -420,65 +306,9 @@ def _drawn_masks(outputs: Iterable[Expr], gradients: Sequence[Expr], kept: froze
     return [n for n in topological(*outputs) if n.op in COMPARISONS and n in needed and n not in kept and is_drawn(n)]
 
 
-@PerNode
-def is_drawn(node: Expr) -> bool:
-    """Whether a value is made of random numbers, which are in float32 at least."""
-    return node.op == RANDOM or any(map(is_drawn, data_arguments(node)))
-
-
 def _signs(outputs: Collection[Expr], gradients: Sequence[Expr], kept: frozenset[Expr]) -> list[Expr]:
     """The signs of outputs of which the gradients need no more: masks in place of what the output is computed from."""
     tests = (n for n in read_by(gradients, kept) if n.op in COMPARISONS and n not in kept)
     signs = [n for n in tests if n.args[0] in outputs and n.args[1] is ZERO]
     enough = [n for n in signs if n.args[0] not in read_by(gradients, kept | {n})]
     return sorted(enough, key=lambda n: n.order)
-
-
-def read_by(gradients: Sequence[Expr], kept: frozenset[Expr]) -> set[Expr]:
-    """The values whose data the gradients read when `kept` values are at hand."""
-    found: set[Expr] = set()
-    stack = [*gradients]
-    while stack:
-        node = stack.pop()
-        if node not in found:
-            found.add(node)
-            if node not in kept:
-                stack += data_arguments(node)
-    return found
-
-
-def readable_from(kept: frozenset[Expr], values: Sequence[Expr]) -> bool:
-    """Whether the values can be computed from what is kept, cotangents and tangents."""
-    return all(n in kept for n in read_by(values, kept) if n.op == "sym" and _carries_data(n))
-
-
-def remaining_cost(
-    gradients: Sequence[Expr], saved: frozenset[Expr], sizes: Sizes | None = None, *, everything: bool = True
-) -> float:
-    """What computing the gradients costs in eager operations when `saved` values are at hand, in passes.
-
-    Without `everything` what autograd does alike does not count: products, and sums over what was broadcast.
-    """
-    lowered = machine([*gradients, *saved])
-    at_hand = frozenset(lowered[len(gradients) :])
-    roots = fuse(lowered[: len(gradients)], at_hand)
-    sizes, read = sizes or Sizes.of(gradients), read_by(roots, at_hand)
-    spent = (n for n in topological(*roots, leaves=at_hand) if n in read and n not in at_hand)
-    return total(scaled_cost(n, sizes) for n in spent if everything or not (is_product(n) or _is_view(n)))
-
-
-def _is_view(node: Expr) -> bool:
-    return node.op in TENSOR_OPS and TENSOR_OPS[node.op].view
-
-
-def _repeated_cost(gradients: Sequence[Expr], base: frozenset[Expr], extras: frozenset[Expr], sizes: Sizes) -> float:
-    """What is computed twice where the extras are recomputed: for themselves, and beside them."""
-    if not extras:
-        return 0.0
-    lowered = machine([*gradients, *(v for part in (base, extras) for v in sorted(part, key=lambda v: v.order))])
-    roots, kept, own = (
-        lowered[a:b] for a, b in ((0, len(gradients)), (len(gradients), -len(extras)), (-len(extras), None))
-    )
-    beside = read_by(roots, frozenset((*kept, *own))) - frozenset(own)
-    again = (n for n in topological(*own, leaves=frozenset(kept)) if n in beside and n not in kept)
-    return total(scaled_cost(n, sizes) for n in again)

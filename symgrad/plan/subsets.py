@@ -9,7 +9,8 @@ from symgrad.accuracy.cost import is_product, total
 from symgrad.analysis.sizes import Sizes
 from symgrad.ir.expr import Expr
 from symgrad.plan.composite import composite_bytes
-from symgrad.plan.saving import Plan, Saved, bytes_beside, read_by, remaining_cost
+from symgrad.plan.reading import read_by, remaining_cost
+from symgrad.plan.saving import Plan, Saved, bytes_beside
 
 
 def spared(

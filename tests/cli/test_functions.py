@@ -44,6 +44,15 @@ def test_an_unknown_one_is_a_mistake():
     assert "lists them all" in run("functions", "nonsense").stderr
 
 
+def test_one_that_is_written_otherwise_is_told_so():
+    assert run("functions", "bmm").stderr == "there is no function 'bmm'; write a @ b\n"
+    assert run("functions", "where").stderr.startswith("'where' is a form of the language")
+
+
+def test_of_an_operation_on_tensors_nothing_is_said_of_kernels():
+    assert run("functions", "sum").stdout == "sum(input, dim=None, keepdim=False)\n"
+
+
 def test_every_entry_says_something():
     for found in entries():
         assert found in named(found.name)

@@ -16,7 +16,7 @@ from symgrad.ir import expr as ex
 from symgrad.ir.expr import Expr, make, symbol
 from symgrad.ir.traversal import topological
 from symgrad.plan.meeting import Accumulated, accumulated
-from symgrad.plan.saving import remaining_cost
+from symgrad.plan.reading import remaining_cost
 from tests.plan.test_fusion import evaluate
 
 X, W = symbol("x", "tensor", ("B", "D")), symbol("w", "tensor", ("B", "D"))

@@ -9,8 +9,9 @@ from compiled import Compiled, compiled_text
 from symgrad.ir import expr as ex
 from symgrad.ir.expr import make, symbol
 from symgrad.ir.traversal import topological
+from symgrad.plan.reading import read_by
 from symgrad.plan.reuse import Derivatives, reuse_outputs
-from symgrad.plan.saving import Plan, Saved, read_by
+from symgrad.plan.saving import Plan, Saved
 
 X, G = symbol("x"), symbol("grad_y", "cotangent")
 

@@ -17,6 +17,8 @@ from symgrad.spec.interval import Interval
 
 _EPS = num(Fraction(1, 10**8))
 DIMS = (Attribute("dim", "dims"), KEEPDIM)
+# Those that a fused pass makes while it reads a row.
+OF_ROWS = frozenset({"sum", "mean", "amax", "amin", "var", "norm", "logsumexp"})
 
 Slope = Callable[[Expr], Expr]
 

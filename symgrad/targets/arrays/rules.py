@@ -19,7 +19,7 @@ from symgrad.lower.program import Assign, Do, Program, Return, Statement, reads
 from symgrad.lower.python import lines
 from symgrad.ops.tensors import TENSOR_OPS, data_arguments
 from symgrad.parse.formula import formula
-from symgrad.plan.saving import read_by
+from symgrad.plan.reading import read_by
 from symgrad.targets.arrays.layout import Layout
 from symgrad.targets.arrays.schedule import Target, statements
 from symgrad.targets.torch.roundings import roundings

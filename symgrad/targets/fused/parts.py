@@ -19,6 +19,7 @@ from symgrad.ir.expr import Expr, make, symbol
 from symgrad.ir.traversal import rebuild, topological
 from symgrad.ops.tensors import TENSOR_OPS
 from symgrad.ops.tensors.extent import Dim, extent, positions
+from symgrad.ops.tensors.reductions import OF_ROWS
 from symgrad.ops.tensors.sizes import divided, share
 from symgrad.targets.fused.model import Part
 from symgrad.targets.fused.terms import NOT_LAST, Unsupported
@@ -220,7 +221,7 @@ class Parts:
         if node.op in ("unsqueeze", "restore") and node.get("keepdim", False) is not True:
             for place in sorted(self._places(node), reverse=True):
                 dim -= place >= dim
-        elif node.op in ("squeeze", "drop", *_REDUCTIONS) and node.get("keepdim", False) is not True:
+        elif node.op in ("squeeze", "drop", *OF_ROWS) and node.get("keepdim", False) is not True:
             dim += sum(place > dim for place in self._places(node))
         return dim
 
@@ -367,7 +368,6 @@ class Parts:
         return tuple(d if d < 0 else d - (self.rank or 0) for d in dims)
 
 
-_REDUCTIONS = ("sum", "mean", "amax", "amin", "var", "norm", "logsumexp")
 # What makes 0 of a part that is 0.
 _OF_ZERO = frozenset(
     {"sum", "mean", "amax", "amin", "norm", "sum_to", "expand", "restore", "drop", "squeeze", "unsqueeze"}
@@ -390,5 +390,5 @@ _RULES: dict[str, Callable[[Parts, Expr, Sequence[Parted]], Parted]] = {
     "detach": Parts._each,
     "unsqueeze": Parts._each,
     "count": Parts._count,
-    **dict.fromkeys(_REDUCTIONS, Parts._reduction),
+    **dict.fromkeys(OF_ROWS, Parts._reduction),
 }

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from symgrad.compiler.operation import Variant
 from symgrad.ir.expr import Expr
-from symgrad.plan.saving import free_cut
+from symgrad.plan.cut import free_cut
 from symgrad.targets.arrays.layout import Layout
 from symgrad.targets.arrays.module import Framework
 from symgrad.targets.jax.spellings import JAX

@@ -20,7 +20,8 @@ from symgrad.ops.functions import FUNCTIONS
 from symgrad.ops.tensors import TENSOR_OPS, Ref, is_index
 from symgrad.ops.tensors.einsum import contracts_nothing
 from symgrad.plan.packing import is_inexact
-from symgrad.plan.saving import Saved, is_drawn
+from symgrad.plan.reading import is_drawn
+from symgrad.plan.saving import Saved
 from symgrad.spec import Spec
 from symgrad.targets.torch.printer import Printer
 from symgrad.targets.torch.roundings import roundings

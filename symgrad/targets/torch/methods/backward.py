@@ -18,7 +18,8 @@ from symgrad.lower.python import lines
 from symgrad.lower.schedule import Case, Scope, Target, statements
 from symgrad.ops.tensors import data_arguments
 from symgrad.plan.meeting import Accumulated
-from symgrad.plan.saving import Saved, read_by
+from symgrad.plan.reading import read_by
+from symgrad.plan.saving import Saved
 from symgrad.targets.torch.layout import PrintingOf
 from symgrad.targets.torch.methods.common import Common, known_name, needs
 

@@ -18,7 +18,8 @@ from symgrad.lower.conditionals import branches
 from symgrad.lower.program import Assign, Condition, Program, Return, reads, returned, unpacking, wanted
 from symgrad.lower.schedule import Scope
 from symgrad.ops.tensors import data_arguments, is_index
-from symgrad.plan.saving import Saved, read_by
+from symgrad.plan.reading import read_by
+from symgrad.plan.saving import Saved
 from symgrad.targets.torch.layout import Layout
 from symgrad.targets.torch.printer import Printer
 

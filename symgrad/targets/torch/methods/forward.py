@@ -15,7 +15,7 @@ from symgrad.lower.program import Assign, Program, Return, Statement, returned
 from symgrad.lower.schedule import Scope, Target, statements
 from symgrad.ops.tensors import TENSOR_OPS, is_number
 from symgrad.ops.tensors.shapes import same_shape, shape_sources
-from symgrad.plan.saving import is_drawn
+from symgrad.plan.reading import is_drawn
 from symgrad.targets.torch.dtypes import (
     Made,
     Operands,
