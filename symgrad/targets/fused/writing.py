@@ -12,7 +12,7 @@ from symgrad.ir.expr import COMPARISONS, LOGICAL, Expr
 from symgrad.ir.traversal import topological
 from symgrad.lower.code import Code, binary, code, name, names_in
 from symgrad.lower.naming import Names
-from symgrad.lower.schedule import choose_temporaries
+from symgrad.lower.temporaries import choose_temporaries
 
 __all__ = ["POWERS", "PassPrinter", "is_structure", "name_values"]
 
