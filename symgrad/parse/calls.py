@@ -15,7 +15,7 @@ from symgrad.parse.advice import instead_of, slip_of
 from symgrad.parse.arguments import whole_number
 from symgrad.parse.operations import function_call, tensor_call
 from symgrad.parse.special import SPECIAL
-from symgrad.parse.text import MODULES, TORCH
+from symgrad.parse.text import MODULES, SYMPY, TORCH
 
 if TYPE_CHECKING:
     from symgrad.parse.build import Builder
@@ -33,11 +33,12 @@ _OTHER_METHODS: Mapping[str, str] = {
 
 # How many of the first arguments are torch's; those after them mean something else there.
 _ALIKE: Mapping[str, int] = {"dropout": 2, "cross_entropy": 3, "nll_loss": 3}
-# Functions of torch that are others under the same name, and what they are.
+# Functions of torch, and of SymPy, that are others under the same name, and what they are.
 _OTHERS: Mapping[str, str] = {
     "frac": "x - trunc(x)",
     "normal": "m + s*normal(x, seed), whose numbers have mean 0 and deviation 1",
 }
+_OTHERS_OF_SYMPY: Mapping[str, str] = {"sinc": "sinc(x/pi)"}
 
 
 def plain_name(builder: Builder, function: ast.expr) -> str | None:
@@ -66,6 +67,8 @@ def as_function(builder: Builder, node: ast.Call) -> ast.Call:
             builder.fail(function, "of matrices torch.linalg.norm has other orders; write norm(x, p, dim)")
         if module in TORCH:
             _check_alike(builder, name, node)
+        elif module in SYMPY and name in _OTHERS_OF_SYMPY:
+            builder.fail(function, f"SymPy's {name} is another function; write {_OTHERS_OF_SYMPY[name]}")
         return _along(node, name) if module in TORCH else node
     if isinstance(owner, ast.Name) and owner.id not in builder.scope.names:
         return node
@@ -100,7 +103,8 @@ def called(builder: Builder, node: ast.Call) -> str:
     name = plain_name(builder, node.func)
     if name is None and isinstance(node.func, ast.Attribute):
         _check_known(builder, node.func.attr, node)
-        builder.fail(node.func, f"functions are called by their plain name; write {node.func.attr}(...)")
+        told = "functions are torch's and called by their plain name"
+        builder.fail(node.func, f"{told}; write {node.func.attr}(...) if that is meant")
     if name is None:
         builder.fail(node, "only functions can be called, by their name")
     builder.calls.setdefault(name, builder.syntax.offset(node.func))

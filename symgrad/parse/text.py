@@ -16,7 +16,7 @@ from symgrad.errors import shown
 from symgrad.parse.faults import MAX_FAULTS, Fault, FormulaError
 from symgrad.spec.names import MAX_NAME
 
-__all__ = ["MODULES", "TORCH", "Syntax", "in_range", "names_in", "read", "words_in"]
+__all__ = ["MODULES", "SYMPY", "TORCH", "Syntax", "in_range", "names_in", "read", "words_in"]
 
 _MAX_LENGTH = 20_000  # characters of a formula
 MAX_BRACKETS = 50  # nested in each other
@@ -116,7 +116,8 @@ def read(text: str) -> Syntax:
 
 # What functions may stand behind, as in `torch.where(...)`.
 TORCH = frozenset({"torch", "torch.special", "torch.linalg", "torch.nn.functional", "nn.functional", "F"})
-MODULES = TORCH | {"sympy", "sp"}
+SYMPY = frozenset({"sympy", "sp"})
+MODULES = TORCH | SYMPY
 
 
 def names_in(text: str) -> set[str]:

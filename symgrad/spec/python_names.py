@@ -1,15 +1,50 @@
-"""Names in a Python file that a formula may read: what a statement assigns, and constants of the module."""
+"""Names in a Python file: what a function under `@symgrad.op` assigns, constants that it reads, what others mean."""
 
 from __future__ import annotations
 
 import ast
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import TypeAlias
 
-__all__ = ["Assigned", "assigned", "called_otherwise", "constants_of", "read_in", "told_apart"]
+__all__ = [
+    "Assigned",
+    "Function",
+    "assigned",
+    "constants_of",
+    "meanings",
+    "read_in",
+    "resolved",
+    "told_apart",
+]
+
+Function: TypeAlias = "ast.FunctionDef | ast.AsyncFunctionDef"
 
 # A name, the expression it stands for, and which of its results where it has several.
 Assigned = tuple[ast.Name, ast.expr, int | None]
+
+
+def decorated(tree: ast.Module, *, every: bool = False) -> Iterator[tuple[Function, ast.expr | None]]:
+    """The functions under `@symgrad.op`, whatever name it was imported by, with that decorator.
+
+    With `every` all functions, for one whose decorator was applied in another way.
+    """
+    modules, names = set(), set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            modules |= {alias.asname or alias.name for alias in node.names if alias.name == "symgrad"}
+        elif isinstance(node, ast.ImportFrom) and node.module == "symgrad":
+            names |= {alias.asname or alias.name for alias in node.names if alias.name == "op"}
+    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    for function in sorted(functions, key=lambda f: f.lineno):
+        found = None
+        for decorator in function.decorator_list:
+            called = decorator.func if isinstance(decorator, ast.Call) else decorator
+            dotted = isinstance(called, ast.Attribute) and called.attr == "op" and isinstance(called.value, ast.Name)
+            if (dotted and called.value.id in modules) or (isinstance(called, ast.Name) and called.id in names):  # type: ignore[attr-defined]
+                found = decorator
+        if found is not None or every:
+            yield function, found
 
 
 def assigned(statement: ast.stmt) -> list[Assigned]:
@@ -36,7 +71,7 @@ def assigned(statement: ast.stmt) -> list[Assigned]:
     return [(name, part, None) for name, part in zip(names, value.elts, strict=True)]
 
 
-def told_apart(function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[ast.Name]:
+def told_apart(function: Function) -> Iterator[ast.Name]:
     """Give every value that a name of a function has in turn a name of its own, where it is assigned and where it is
     read; and yield the names that are read before they have a value.
 
@@ -82,7 +117,7 @@ def constants_of(module: ast.Module, wanted: set[str]) -> Mapping[str, Assigned]
 
     A constant is assigned once, at the top of the module, and is no text and no truth value.
     """
-    bound = Counter(_bound(module))
+    bound = Counter(name for name, _ in _bindings(module))
     found = {name.id: (name, value, part) for s in module.body for name, value, part in assigned(s)}
     known = {name: entry for name, entry in found.items() if bound[name] == 1 and _is_number(entry[1])}
     needed: set[str] = set()
@@ -93,37 +128,104 @@ def constants_of(module: ast.Module, wanted: set[str]) -> Mapping[str, Assigned]
     return {name: entry for name, entry in known.items() if name in needed}
 
 
-def _bound(module: ast.Module) -> Iterator[str]:
-    """The names that a module binds, each as often as it does; a function that does so as a global counts, too."""
-    inner = {id(n) for f in ast.walk(module) if isinstance(f, _SCOPES) for s in f.body for n in ast.walk(s)}
-    for node in ast.walk(module):
+def meanings(
+    module: ast.Module, function: Function, outside: Mapping[str, str]
+) -> tuple[Mapping[str, str], frozenset[str]]:
+    """What the file binds names to: the dotted name of what is imported, or an empty text for what is its own; and
+    those of the names that functions around this one bind.
+
+    `outside` is what the names are bound to that the file does not bind, as in the other cells of a notebook.
+    """
+    found = dict(outside)
+    around: set[str] = set()
+    for scope in (module, *_around(module, function)):
+        here: dict[str, str] = {}
+        for name, value in _bindings(scope):
+            origin = value if isinstance(value, str) else _origin(value, {**found, **here})
+            here[name] = origin if here.get(name, origin) == origin else ""
+        found |= here
+        around |= set() if scope is module else set(here)
+    return found, frozenset(around)
+
+
+def resolved(
+    values: Iterable[ast.expr], local: Collection[str], meant: Mapping[str, str], around: Collection[str]
+) -> Iterator[tuple[ast.Name, str]]:
+    """Give what is imported its full name where that says more, and yield what formulas cannot read, with the reason.
+
+    A formula knows functions by what the language means: torch's have their plain names, those of others the name of
+    their module before it. `local` names are those that the function itself binds.
+    """
+    nodes = [n for value in values for n in ast.walk(value)]
+    called = {id(n.func) for n in nodes if isinstance(n, ast.Call)}
+    for node in nodes:
+        if not isinstance(node, ast.Name) or node.id not in meant or (node.id in local and id(node) not in called):
+            continue
+        origin = meant[node.id]
+        if not origin and node.id in around:
+            yield node, f"{node.id!r} is of the function around, which is not run; make it an argument after '*'"
+        elif not origin:
+            cure = "what it computes" if id(node) in called else "its value"
+            yield node, f"{node.id!r} is this file's own, which is not run; write {cure} here"
+        elif not origin.startswith(_KNOWN):
+            owner = origin.rpartition(".")[0] or origin
+            yield node, f"{node.id!r} is of {owner!r}, which is not run; write what it computes here"
+        elif not (node.id == origin or _ALIASES.get(node.id) == origin or _is_torchs(node.id, origin)):
+            node.id = f"sympy.{origin.rpartition('.')[2]}" if origin.startswith("sympy.") else origin
+
+
+_KNOWN = ("torch", "math", "numpy", "sympy", "jax", "scipy")
+_ALIASES = {"np": "numpy", "jnp": "jax.numpy", "sp": "sympy", "F": "torch.nn.functional", "nn": "torch.nn"}
+
+
+def _is_torchs(name: str, origin: str) -> bool:
+    """Whether a name is that of a function of torch, or of one of SciPy's that is torch's too."""
+    owner, _, own = origin.rpartition(".")
+    return own == name and own != "functional" and (owner.startswith("torch") or owner == "scipy.special")
+
+
+def _origin(value: ast.expr | None, known: Mapping[str, str]) -> str:
+    """The dotted name of an expression such as `torch.nn.functional`, or an empty text."""
+    if isinstance(value, ast.Name):
+        return known.get(value.id, "")
+    owner = _origin(value.value, known) if isinstance(value, ast.Attribute) else ""
+    return f"{owner}.{value.attr}" if isinstance(value, ast.Attribute) and owner else ""
+
+
+def _around(module: ast.Module, function: Function) -> list[Function]:
+    """The functions around a function, the outermost first."""
+    functions = [n for n in ast.walk(module) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)]
+    return [f for f in functions if f is not function and any(n is function for n in ast.walk(f))]
+
+
+def _bindings(scope: ast.Module | Function) -> Iterator[tuple[str, ast.expr | str | None]]:
+    """The names that a module or function binds, each as often as it does, with what is imported or assigned.
+
+    A function inside that binds one as a global counts, too.
+    """
+    if not isinstance(scope, ast.Module):
+        yield from ((a.arg, None) for a in ast.walk(scope.args) if isinstance(a, ast.arg))
+    values = {id(n): v for s in ast.walk(scope) if isinstance(s, ast.stmt) for n, v, _ in assigned(s)}
+    inner = [n for n in ast.walk(scope) if isinstance(n, _SCOPES) and n is not scope]
+    hidden = {id(n) for f in inner for s in f.body for n in ast.walk(s)}
+    for node in ast.walk(scope):
         if isinstance(node, ast.Global):
-            yield from node.names * 2
-        elif id(node) in inner:
+            yield from ((name, None) for name in node.names * 2)
+        elif id(node) in hidden:
             continue
         elif isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
-            yield node.id
-        elif isinstance(node, ast.Import | ast.ImportFrom):
-            yield from (alias.asname or alias.name for alias in node.names)
+            yield node.id, values.get(id(node))
+        elif isinstance(node, _SCOPES) and node is not scope:
+            yield node.name, None
+        elif isinstance(node, ast.Import):
+            yield from ((a.asname or a.name.partition(".")[0], _imported(a)) for a in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            owner = "." * node.level + (node.module or "")
+            yield from ((a.asname or a.name, f"{owner}.{a.name}") for a in node.names)
 
 
-def called_otherwise(module: ast.Module, values: Iterable[ast.expr]) -> Iterator[ast.Name]:
-    """The functions that expressions call by a name that the file gives to something of its own.
-
-    They are not run: a formula knows them by what the language means. A function under a decorator may be an operation.
-    """
-    own = {s.name for s in module.body if isinstance(s, ast.FunctionDef | ast.ClassDef) and not s.decorator_list}
-    own |= {name.id for s in module.body for name, _, _ in assigned(s)}
-    own |= {
-        alias.asname
-        for s in module.body
-        if isinstance(s, ast.ImportFrom)
-        for alias in s.names
-        if alias.asname and alias.asname != alias.name
-    }
-    for node in (n for value in values for n in ast.walk(value)):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in own:
-            yield node.func
+def _imported(alias: ast.alias) -> str:
+    return alias.name if alias.asname else alias.name.partition(".")[0]
 
 
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)

@@ -25,25 +25,33 @@ Python file, so that everything after that is the same: keys, checks, messages w
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from collections.abc import Mapping as Mapping_
-from typing import TypeAlias
+from types import MappingProxyType
 
 from symgrad.errors import Location, Mistake, SpecError, shown
 from symgrad.spec.model import Spec
-from symgrad.spec.python_names import Assigned, assigned, called_otherwise, constants_of, read_in, told_apart
+from symgrad.spec.python_names import (
+    Assigned,
+    Function,
+    assigned,
+    constants_of,
+    decorated,
+    meanings,
+    read_in,
+    resolved,
+    told_apart,
+)
 from symgrad.spec.python_nodes import Exact, NotLiteral, PythonNodes
 from symgrad.spec.yaml_source import Document, Entry, Mapping, Node, Scalar, SourceText
 from symgrad.spec.yaml_source import Sequence as List
 
-__all__ = ["decorated", "read_function", "read_functions"]
+__all__ = ["read_function", "read_functions"]
 
 _KINDS = {"tensor": "", "constant": "grad", "integer": "int", "boolean": "bool"}
 _TORCH = frozenset({"Tensor", "torch.Tensor"})
 _PLAIN_TYPES = frozenset({"float", "int", "bool", "str"})
 _OF_THE_FUNCTION = frozenset({"op", "tensors", "hyperparameters", "let", "outputs"})
-
-Function: TypeAlias = "ast.FunctionDef | ast.AsyncFunctionDef"
 
 
 def read_functions(text: str, path: str) -> list[Spec]:
@@ -66,14 +74,17 @@ def read_functions(text: str, path: str) -> list[Spec]:
     return specs
 
 
-def read_function(text: str, path: str, name: str, line: int) -> Spec:
-    """The spec of the function `name` whose decorators or `def` start at `line`. Raises SpecError."""
+def read_function(text: str, path: str, name: str, line: int, outside: Mapping_[str, str] | None = None) -> Spec:
+    """The spec of the function `name` whose decorators or `def` start at `line`. Raises SpecError.
+
+    `outside` are the dotted names of what names are bound to that the text may not bind.
+    """
     source = SourceText(text, path)
     module = _parsed(source)
     for function, decorator in decorated(module, every=True):
         first = min([function.lineno, *(d.lineno for d in function.decorator_list)])
         if function.name == name and first <= line <= function.lineno:
-            return _Reader(source, module, function, decorator).spec()
+            return _Reader(source, module, function, decorator, outside or {}).spec()
     raise SpecError([source.mistake(Location(line, 1), "", f"the source of {name!r} is not here any more")])
 
 
@@ -87,34 +98,19 @@ def _parsed(source: SourceText) -> ast.Module:
         raise SpecError([source.mistake(Location(1, 1), "", "not valid Python")]) from None
 
 
-def decorated(tree: ast.Module, *, every: bool = False) -> Iterator[tuple[Function, ast.expr | None]]:
-    """The functions under `@symgrad.op`, whatever name it was imported by, with that decorator.
-
-    With `every` all functions, for one whose decorator was applied in another way.
-    """
-    modules, names = set(), set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            modules |= {alias.asname or alias.name for alias in node.names if alias.name == "symgrad"}
-        elif isinstance(node, ast.ImportFrom) and node.module == "symgrad":
-            names |= {alias.asname or alias.name for alias in node.names if alias.name == "op"}
-    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
-    for function in sorted(functions, key=lambda f: f.lineno):
-        found = None
-        for decorator in function.decorator_list:
-            called = decorator.func if isinstance(decorator, ast.Call) else decorator
-            dotted = isinstance(called, ast.Attribute) and called.attr == "op" and isinstance(called.value, ast.Name)
-            if (dotted and called.value.id in modules) or (isinstance(called, ast.Name) and called.id in names):  # type: ignore[attr-defined]
-                found = decorator
-        if found is not None or every:
-            yield function, found
-
-
 class _Reader(PythonNodes):
     """Makes one function the tree of a spec, noting every mistake on the way."""
 
-    def __init__(self, source: SourceText, module: ast.Module, function: Function, decorator: ast.expr | None) -> None:
+    def __init__(
+        self,
+        source: SourceText,
+        module: ast.Module,
+        function: Function,
+        decorator: ast.expr | None,
+        outside: Mapping_[str, str] = MappingProxyType({}),
+    ) -> None:
         super().__init__(source)
+        self._outside = outside
         self._module = module
         self._function = function
         self._decorator = decorator
@@ -336,19 +332,25 @@ class _Reader(PythonNodes):
                 self._fault(self._function, "outputs", "the function returns nothing; end it with 'return'")
             return self._mapping(self._function, {}), self._mapping(self._function, {})
         values = [*(value for _, value, _ in let.values()), returned.value]
-        for called in called_otherwise(self._module, values):
-            self._fault(called, "", f"{called.id!r} is this file's own, which is not run; write what it computes here")
-        let = {**self._constants(values, let), **let}
+        meant, around = meanings(self._module, self._function, self._outside)
+        declared = list(ast.walk(self._function.args))
+        local = {a.arg for a in declared if isinstance(a, ast.arg)} | set(let)
+        local |= {str(c.value) for c in declared if isinstance(c, ast.Constant)}  # dimensions among them
+        let = {**self._constants(values, let, local | around), **let}
+        values = [*(value for _, value, _ in let.values()), returned.value]
+        for name, why in resolved(values, local | set(let), meant, around):
+            self._fault(name, "", why)
         outputs = self._outputs(returned.value, let)
         inner = {
             name: Entry(self._word(name, at), self._formula(value, part)) for name, (at, value, part) in let.items()
         }
         return self._mapping(self._function, inner), self._mapping(returned, outputs)
 
-    def _constants(self, values: Sequence[ast.expr], let: Mapping_[str, Assigned]) -> Mapping_[str, Assigned]:
-        """The constants of the module that the function reads."""
-        arguments = {a.arg for a in ast.walk(self._function.args) if isinstance(a, ast.arg)}
-        found = constants_of(self._module, read_in(values) - arguments - set(let))
+    def _constants(
+        self, values: Sequence[ast.expr], let: Mapping_[str, Assigned], hidden: set[str]
+    ) -> Mapping_[str, Assigned]:
+        """The constants of the module that the function reads by names that nothing else has."""
+        found = constants_of(self._module, read_in(values) - hidden)
         for name in found.keys() & let.keys():
             self._fault(let[name][0], f"let.{name}", f"constants of the module are made of {name!r}; use another name")
         return found

@@ -8,6 +8,7 @@ import os
 from collections.abc import Callable, Mapping
 from os import PathLike
 from pathlib import Path
+from types import ModuleType
 from typing import Any, TypeAlias
 
 from symgrad.errors import SymgradError
@@ -68,4 +69,19 @@ def spec_of_function(function: Callable[..., Any]) -> Spec:
                 "define it in a file or in a notebook"
             ) from None
     path = name if os.path.exists(name) else f"<{Path(name).name.strip('<>')}>"
-    return read_function(text, path, function.__name__, code.co_firstlineno)
+    read = {name: function.__globals__[name] for name in code.co_names if name in function.__globals__}
+    outside = {name: origin for name, value in read.items() if (origin := _origin(value)) is not None}
+    return read_function(text, path, function.__name__, code.co_firstlineno, outside)
+
+
+def _origin(value: object) -> str | None:
+    """The dotted name of a module or function, an empty text for an object of the user's own, None for a number."""
+    if isinstance(value, ModuleType):
+        return value.__name__
+    if not callable(value):
+        return None
+    module: str = getattr(value, "__module__", None) or "torch"
+    name: str = getattr(value, "__name__", "")
+    if module.startswith("torch"):  # or a part of it that has no name: torch._C._special.special_erfcx
+        return f"torch.{name.removeprefix('special_').removeprefix('linalg_')}"
+    return "" if module == "__main__" else f"{module}.{name}"

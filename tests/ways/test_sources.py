@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import functools
+import linecache
 import pickle
 import subprocess
 import sys
 import threading
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -178,8 +180,8 @@ def test_a_constant_is_not_made_of_what_the_function_calls_by_the_same_name(
 
 @pytest.mark.parametrize(
     "own",
-    ["def abs(x):\n    return x\n", "from math import sin as abs\n", "abs = sum\n", "class abs: pass\n"],
-    ids=["function", "import", "assignment", "class"],
+    ["def abs(x):\n    return x\n", "@op\ndef abs(x):\n    return x**2\n", "abs = sum\n", "class abs: pass\n"],
+    ids=["function", "operation", "assignment", "class"],
 )
 def test_a_function_that_is_the_files_own_is_not_taken_for_the_languages(tmp_path: Path, own: str) -> None:
     path = tmp_path / "ops.py"
@@ -189,17 +191,76 @@ def test_a_function_that_is_the_files_own_is_not_taken_for_the_languages(tmp_pat
     assert len(raised.value.mistakes) == 1
 
 
-def test_functions_are_imported_by_their_names_and_operations_call_others(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("imported", "called", "meant"),
+    [
+        ("from torch import tanh", "tanh(x)", "tanh(x)"),
+        ("from torch import tanh as t", "t(x)", "torch.tanh(x)"),
+        ("import torch.nn.functional as nnf", "nnf.silu(x)", "torch.nn.functional.silu(x)"),
+        ("from torch.nn import functional", "functional.silu(x)", "torch.nn.functional.silu(x)"),
+        ("import torch\nF = torch.nn.functional", "F.silu(x)", "F.silu(x)"),
+        ("import torch\nact = torch.nn.functional.silu", "act(x)", "torch.nn.functional.silu(x)"),
+        ("from math import sin as abs", "abs(x)", "math.sin(x)"),
+        ("from sympy.functions import exp", "exp(x)", "sympy.exp(x)"),
+        ("from scipy.special import erfcx", "erfcx(x)", "erfcx(x)"),
+    ],
+)
+def test_what_is_imported_has_the_name_that_tells_what_it_is(
+    tmp_path: Path, imported: str, called: str, meant: str
+) -> None:
     path = tmp_path / "ops.py"
-    body = "@op\ndef relu(x):\n    return max(x, 0)\n@op\ndef f(x):\n    return relu(tanh(x))\n"
-    path.write_text(f"from symgrad import op\nfrom torch import tanh\n{body}")
-    assert [spec.op for spec in load_specs(path)] == ["relu", "f"]
+    path.write_text(f"from symgrad import op\n{imported}\n@op\ndef f(x):\n    return {called}\n")
+    (spec,) = load_specs(path)
+    assert spec.outputs[0].formula.text == meant
+    parse_formulas(spec)
+
+
+@pytest.mark.parametrize(
+    ("imported", "called", "owner"),
+    [
+        ("from mylib import gelu", "gelu(x)", "mylib"),
+        ("from .layers import gelu", "gelu(x)", ".layers"),
+        ("import mylib.functional as F", "F.gelu(x)", "mylib"),
+    ],
+)
+def test_what_is_imported_from_elsewhere_is_not_taken_for_torchs(
+    tmp_path: Path, imported: str, called: str, owner: str
+) -> None:
+    path = tmp_path / "ops.py"
+    path.write_text(f"from symgrad import op\n{imported}\n@op\ndef f(x):\n    return {called}\n")
+    with pytest.raises(symgrad.SpecError, match=f":5:12: '[a-zA-Z]+' is of '{owner}', which is not run"):
+        load_specs(path)
+
+
+def test_a_name_of_the_function_around_hides_that_of_the_module(tmp_path: Path) -> None:
+    path = tmp_path / "ops.py"
+    inner = "def make(SCALE):\n    @op\n    def f(x):\n        return SCALE * x\n    return f\n"
+    path.write_text(f"from symgrad import op\nSCALE = 2.0\n{inner}")
+    with pytest.raises(symgrad.SpecError, match=":6:16: 'SCALE' is of the function around, which is not run"):
+        load_specs(path)
+
+
+def defined(cell: str, names: dict[str, object]) -> symgrad.Operation:
+    """The operation `f` of a cell of a notebook whose other cells bind `names`."""
+    name = f"<cell {len(linecache.cache)}>"
+    linecache.cache[name] = len(cell), None, cell.splitlines(True), name
+    namespace = dict(names)
+    exec(compile(cell, name, "exec"), namespace)
+    return namespace["f"]
+
+
+def test_names_of_other_cells_of_a_notebook_are_known_by_what_they_are_bound_to() -> None:
+    cell = "import symgrad\n@symgrad.op\ndef f(x):\n    return {}(x)\n"
+    for name, function, meant in (("act", torch.tanh, "torch.tanh(x)"), ("erfcx", torch.special.erfcx, "erfcx(x)")):
+        assert defined(cell.format(name), {name: function}).spec.outputs[0].formula.text == meant
+    with pytest.raises(symgrad.SpecError, match="'square' is of 'collections'"):
+        defined(cell.format("square"), {"square": Counter})
 
 
 def test_a_name_that_is_imported_too_is_no_constant(tmp_path: Path) -> None:
     path = tmp_path / "ops.py"
     path.write_text("from symgrad import op\nC = 3\nfrom math import tau as C\n@op\ndef f(x):\n    return C * x\n")
-    with pytest.raises(symgrad.SpecError, match="unknown name 'C'"):
+    with pytest.raises(symgrad.SpecError, match="'C' is this file's own"):
         parse_formulas(load_specs(path)[0])
 
 
@@ -207,9 +268,8 @@ def test_a_name_that_is_imported_too_is_no_constant(tmp_path: Path) -> None:
 def test_what_is_no_constant_of_the_module_is_unknown(tmp_path: Path, name: str) -> None:
     path = tmp_path / "ops.py"
     path.write_text(f"{CONSTANTS}@op\ndef f(x):\n    return x * {name}\n")
-    (spec,) = load_specs(path)
-    with pytest.raises(symgrad.SpecError, match=f":15:16: outputs.y: unknown name '{name}'"):
-        symgrad.generate(spec)
+    with pytest.raises(symgrad.SpecError, match=f":15:16: '{name}' is this file's own, which is not run; write its"):
+        load_specs(path)
 
 
 def test_several_names_are_assigned_at_once(tmp_path: Path) -> None:
