@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 from symgrad.errors import Location, Mistake, SpecError, SymgradError
 from symgrad.resources import module_name
-from symgrad.spec import Spec, load_specs, parse_spec
+from symgrad.spec import Spec, parse_spec
+from symgrad.spec.load import load_each
 from symgrad.spec.yaml_source import MAX_BYTES
 
 if TYPE_CHECKING:
@@ -180,7 +181,7 @@ def load(path: str) -> Sequence[Spec | Failed]:
             if sys.stdin is None:  # closed
                 return [Failed(path, "the standard input is closed")]
             return [parse_spec(sys.stdin.buffer.read(MAX_BYTES + 1), "<stdin>")]
-        return load_specs(path)
+        return [s if isinstance(s, Spec) else Failed(path, str(s)) for s in load_each(path)]
     except SpecError as error:
         return [Failed(path, str(error))]
     except Exception as error:

@@ -15,7 +15,7 @@ from symgrad.spec.model import Spec
 from symgrad.spec.readers import Report
 from symgrad.spec.yaml_source import MAX_BYTES, Document, decode, read_yaml
 
-__all__ = ["load_spec", "load_specs", "parse_spec", "spec_in"]
+__all__ = ["load_each", "load_spec", "load_specs", "parse_spec", "spec_in"]
 
 
 def load_spec(path: str | os.PathLike[str]) -> Spec:
@@ -35,6 +35,18 @@ def load_specs(path: str | os.PathLike[str]) -> list[Spec]:
     """The specs in the file ``path``: one of YAML, as many of Python as functions stand under `@symgrad.op`.
 
     Raises SpecError with all their mistakes; also where the file cannot be read.
+    """
+    found = load_each(path)
+    mistakes = [mistake for spec in found if isinstance(spec, SpecError) for mistake in spec.mistakes]
+    if mistakes:
+        raise SpecError(mistakes)
+    return [spec for spec in found if isinstance(spec, Spec)]
+
+
+def load_each(path: str | os.PathLike[str]) -> list[Spec | SpecError]:
+    """What ``load_specs`` gives, with its mistakes in place of a spec that has some.
+
+    Raises SpecError where the file cannot be read, or has no spec.
     """
     name = os.fspath(path)
     if not name.endswith(".py"):

@@ -29,7 +29,7 @@ from collections.abc import Callable, Sequence
 from collections.abc import Mapping as Mapping_
 from types import MappingProxyType
 
-from symgrad.errors import Location, Mistake, SpecError, shown
+from symgrad.errors import Location, SpecError, shown
 from symgrad.spec.model import Spec
 from symgrad.spec.python_names import (
     Assigned,
@@ -54,24 +54,15 @@ _PLAIN_TYPES = frozenset({"float", "int", "bool", "str"})
 _OF_THE_FUNCTION = frozenset({"op", "tensors", "hyperparameters", "let", "outputs"})
 
 
-def read_functions(text: str, path: str) -> list[Spec]:
-    """The specs that a Python file writes, in its order. Raises SpecError with all mistakes of all of them."""
+def read_functions(text: str, path: str) -> list[Spec | SpecError]:
+    """The specs that a Python file writes, in its order, each or its mistakes. Raises SpecError where there is none."""
     source = SourceText(text.removeprefix("\ufeff"), path)
     module = _parsed(source)
-    found = list(decorated(module))
-    if not found:
+    readers = [_Reader(source, module, function, decorator) for function, decorator in decorated(module)]
+    if not readers:
         message = "no function under @symgrad.op in this file"
         raise SpecError([source.mistake(Location(1, 1), "", message)])
-    specs: list[Spec] = []
-    mistakes: list[Mistake] = []
-    for function, decorator in found:
-        try:
-            specs.append(_Reader(source, module, function, decorator).spec())
-        except SpecError as error:
-            mistakes += error.mistakes
-    if mistakes:
-        raise SpecError(mistakes)
-    return specs
+    return [reader.spec_or_mistakes() for reader in readers]
 
 
 def read_function(text: str, path: str, name: str, line: int, outside: Mapping_[str, str] | None = None) -> Spec:
@@ -114,6 +105,13 @@ class _Reader(PythonNodes):
         self._module = module
         self._function = function
         self._decorator = decorator
+
+    def spec_or_mistakes(self) -> Spec | SpecError:
+        """The spec, or what is wrong with it."""
+        try:
+            return self.spec()
+        except SpecError as error:
+            return error
 
     def spec(self) -> Spec:
         """The spec. Raises SpecError."""
