@@ -9,7 +9,6 @@ import contextlib
 import functools
 import importlib
 import inspect
-import itertools
 import math
 import numbers
 from collections.abc import Callable, Iterator
@@ -1449,8 +1448,9 @@ def einsum(equation: str, *operands: Tensor) -> Tensor:
     output = output.replace("...", spread[::-1])
     values = list(zip(operands, terms, strict=True))
     while len(values) > 1:
-        pairs = itertools.combinations(range(len(values)), 2)
-        _, i, j = min((_result_size(values, i, j, output), i, j) for i, j in pairs)
+        pairs = [(i, j) for j in range(len(values)) for i in range(j)]
+        sizes = [_result_size(values, i, j, output) for i, j in pairs]
+        i, j = pairs[sizes.index(min(sizes))]
         second, first = values.pop(j), values.pop(i)
         values.append(_contracted(*first, *second, output + "".join(term for _, term in values)))
     ((value, letters),) = values
@@ -1463,7 +1463,11 @@ def _result_size(values: list[tuple[Tensor, str]], i: int, j: int, output: str) 
     sizes: dict[str, int] = {}
     for value, term in (values[i], values[j]):
         sizes |= {c: max(n, sizes.get(c, 1)) for c, n in zip(term, value.shape, strict=True)}
-    return math.prod(n for c, n in sizes.items() if c in kept or (c in values[i][1]) != (c in values[j][1]))
+    size = 1
+    for c, n in sizes.items():  # torch.compile follows no generator here
+        if c in kept or (c in values[i][1]) != (c in values[j][1]):
+            size *= n
+    return size
 
 
 def _contracted(a: Tensor, p: str, b: Tensor, q: str, kept: str) -> tuple[Tensor, str]:

@@ -308,6 +308,13 @@ def test_einsum_of_several_operands_is_torchs_and_multiplies_the_smallest_pair_f
     assert max(sizes) <= max(found.numel(), *(t.numel() for t in operands))  # no outer product
 
 
+@pytest.mark.parametrize("equation", ["td,sd->ts", "i,ij,jk->k"])
+def test_einsum_is_traced_whole(equation: str) -> None:
+    operands = [torch.randn([3] * len(term)) for term in equation.split("->")[0].split(",")]
+    traced = torch.compile(rt.einsum, backend="eager", fullgraph=True)
+    torch.testing.assert_close(traced(equation, *operands), torch.einsum(equation, *operands))
+
+
 @pytest.mark.parametrize("name", ["expm1", "sigmoid", "tanh"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_functions_that_a_spec_does_not_have_keep_the_digits_of_their_derivatives(
