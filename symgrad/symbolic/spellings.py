@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from math import lcm
 from typing import Any
 
 from symgrad.accuracy.evaluate import Environment
 from symgrad.ir import expr as ex
-from symgrad.ir.expr import Expr, symbol
+from symgrad.ir.expr import Expr, split_coefficient, symbol
 from symgrad.ir.traversal import rebuild, substitute, topological, transform
 from symgrad.symbolic.bounded import bounded
 from symgrad.symbolic.from_sympy import from_sympy, opened
@@ -25,7 +26,7 @@ __all__ = ["proven", "spellings"]
 _LARGEST = 120  # operations of a formula that is respelled at all
 _LARGEST_SIMPLIFIED = 60  # of one that the slow simplifiers get
 _LARGEST_TRIED = 24  # of one that the slowest gets, which tries all others: 4 s for 31 operations
-_LARGEST_EXPONENT = 64  # of numerators and denominators: SymPy's polynomials have as many terms
+_LARGEST_DEGREE = 64  # of what SymPy takes for a polynomial: to factor it takes long, or for ever
 _LARGEST_NUMBER = 1000  # of numerators and denominators that SymPy is told
 _MOST_CALLS = 250_000  # of Python functions, by one simplifier: products of sums that are multiplied out have no end
 _MOST_GROWN = 3  # times as many operations as before
@@ -45,8 +46,7 @@ def spellings(formula: Expr, points: Sequence[Environment]) -> Iterator[tuple[st
     symbols |= {s: sympy.Symbol(s.name, positive=True) for s in numbers}
     back = {own: s for s, own in symbols.items()}
     seen = {formula}
-    exponents = [n.args[1].number for n in topological(formula) if n.op == "pow" and n.args[1].number is not None]
-    is_polynomial = all(max(abs(n.numerator), n.denominator) <= _LARGEST_EXPONENT for n in exponents)
+    is_polynomial = _degree(given) <= _LARGEST_DEGREE
     for name, respell, largest in _simplifiers():
         if name in _OF_POLYNOMIALS and not is_polynomial:
             continue
@@ -76,6 +76,14 @@ def _with_named_numbers(formula: Expr) -> tuple[Expr, dict[Expr, Expr]]:
         return own if n > 0 else -own
 
     return transform(formula, named), numbers
+
+
+def _degree(formula: Expr) -> int:
+    """That of the polynomial which SymPy makes of powers and exponentials: x**(1/3) + x**(1/2) is one of x**(1/6)."""
+    powers = [n.args[1] for n in topological(formula) if n.op == "pow"]
+    powers += [term for n in topological(formula) if n.op == "exp" for term in n.args[0].terms]
+    numbers = [split_coefficient(power)[0] for power in powers]
+    return lcm(*(n.denominator for n in numbers)) * max((abs(n.numerator) for n in numbers), default=1)
 
 
 def proven(name: str, formula: Expr, spelling: Expr, points: Sequence[Environment]) -> bool:
