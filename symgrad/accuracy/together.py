@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 
 from symgrad.accuracy.candidates import LENIENT, WIDE, Candidate, Choice
 from symgrad.accuracy.cost import cost, guarding, in_registers, price
@@ -26,6 +27,8 @@ _LEAST = 0.05  # passes that a form must spare
 _ROUNDS = 3
 _MOST_TWINS = 6  # parts of one form that are written as another form writes them
 _MOST_NODES = 1500  # of all forms, beyond which parts are not compared
+_EFFORT = 30_000  # nodes of all forms times forms that are tried in a round: what one costs is asked of all together
+_LEAST_TRIED = 16
 _POINTS = 10
 _BITS = 120
 
@@ -107,9 +110,11 @@ def together(members: Sequence[Member], worth: Worth) -> list[Choice]:
     if len({m.placed(m.choice.chosen.form) for m in members}) < 2:
         return [m.choice for m in members]
     least = worth(members, chosen)
+    nodes = len(topological(*(m.placed(c.form) for m, c in zip(members, chosen, strict=True))))
+    most = max(_LEAST_TRIED, _EFFORT // nodes)
     for _ in range(_ROUNDS):
         offers: list[tuple[float, int, int, Candidate, tuple[Step, ...]]] = []
-        for k, form, own in _options(members, chosen, steps):
+        for k, form, own in islice(_options(members, chosen, steps), most):
             offer = replace(chosen[k], form=form, cost=price(form) * (WIDE if best[k].wide else 1))
             total = worth(members, [*chosen[:k], offer, *chosen[k + 1 :]])
             if total < least - _LEAST:
