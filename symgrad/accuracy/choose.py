@@ -264,19 +264,20 @@ class _Search(Pool):
 
         A proof takes longer than a measurement, so what is no better than what is there is not proven.
         """
-        from symgrad.symbolic.spellings import proven, spellings
+        from symgrad.symbolic.spellings import spellings
 
         before = len(self.measured)
         points = moderate(self.judge.sample.points, _MOST_RESPELLED_POINTS)
-        for name, form in spellings(self.formula, points):
+        for spelling in spellings(self.formula, points):
             if self.best.accurate:
                 break
+            form = spelling.form
             settled, steps = self.direct(form)
             least = self.leading(_MOST_WIDE)[-1].key
             new = [f for f in dict.fromkeys((form, settled)) if f not in self.measured and f not in self.rejected]
             keys = [self.measure(f).key for f in new]
-            if min(keys, default=least) < least and proven(name, self.formula, form, points):
-                first = Step(RESPELLED, self.formula, form, f"SymPy's {name}, proven equal")
+            if min(keys, default=least) < least and spelling.is_proven():
+                first = Step(RESPELLED, self.formula, form, f"SymPy's {spelling.simplifier}, proven equal")
                 self.origin |= {f: (first,) if f is form else (first, *steps) for f in new}
                 continue
             for f in new:

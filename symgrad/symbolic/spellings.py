@@ -7,11 +7,12 @@ calls, so the spellings are the same on every machine.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from math import lcm
 from typing import Any
 
-from symgrad.accuracy.evaluate import Environment
+from symgrad.accuracy.evaluate import UNDEFINED, Environment, exact
 from symgrad.ir import expr as ex
 from symgrad.ir.expr import Expr, split_coefficient, symbol
 from symgrad.ir.traversal import rebuild, substitute, topological, transform
@@ -21,7 +22,7 @@ from symgrad.symbolic.prove import Claim, judge
 from symgrad.symbolic.respell import SYMPY_FAULTS
 from symgrad.symbolic.to_sympy import NotConvertible, to_sympy
 
-__all__ = ["proven", "spellings"]
+__all__ = ["Spelling", "spellings"]
 
 _LARGEST = 120  # operations of a formula that is respelled at all
 _LARGEST_SIMPLIFIED = 60  # of one that the slow simplifiers get
@@ -30,39 +31,92 @@ _LARGEST_DEGREE = 64  # of what SymPy takes for a polynomial: to factor it takes
 _LARGEST_NUMBER = 1000  # of numerators and denominators that SymPy is told
 _MOST_CALLS = 250_000  # of Python functions, by one simplifier: products of sums that are multiplied out have no end
 _MOST_GROWN = 3  # times as many operations as before
+# Functions that are there for what floats do: SymPy writes them as what overflows, or is 0 * oo.
+_OF_FLOATS = frozenset(
+    {"hypot", "xlogy", "xlog1py", "i0e", "i1e", "scaled_modified_bessel_k0", "scaled_modified_bessel_k1"}
+    | {"log_ndtr", "erfcx", "dawson", "dawson_prime"}
+)
 
 
-def spellings(formula: Expr, points: Sequence[Environment]) -> Iterator[tuple[str, Expr]]:
-    """Spellings by the name of the simplifier, for variables with the signs that they have at `points`; none is proven.
+@dataclass(frozen=True)
+class Spelling:
+    """Another spelling of a formula, by a simplifier; that `after` is `before` is what has to be proven.
 
-    Imports SymPy.
+    In these, functions that SymPy is not told are variables, which have values at the `points`.
     """
+
+    simplifier: str
+    form: Expr
+    before: Expr
+    after: Expr
+    points: Sequence[Environment]
+
+    def is_proven(self) -> bool:
+        """Whether it is equal to the formula, for variables with the signs that they have at the points."""
+        return judge(Claim(self.simplifier, self.before, self.after), self.points).outcome == "proven"
+
+
+def spellings(formula: Expr, points: Sequence[Environment]) -> Iterator[Spelling]:
+    """Spellings of a formula, for variables with the signs that they have at `points`. Imports SymPy."""
     if len(topological(formula)) > _LARGEST or formula.op in ("sym", "num"):
         return
     import sympy
 
-    symbols = {s: _with_sign(s, points) for s in formula.symbols if not s.is_boolean and s["kind"] != "str"}
-    given, numbers = _with_named_numbers(formula)
+    opaque, functions = _with_functions_named(formula)
+    given, numbers = _with_numbers_named(opaque)
+    points = [_with_values(point, functions) for point in points]
+    symbols = {s: _with_sign(s, points) for s in opaque.symbols if not s.is_boolean and s["kind"] != "str"}
     symbols |= {s: sympy.Symbol(s.name, positive=True) for s in numbers}
     back = {own: s for s, own in symbols.items()}
     seen = {formula}
-    is_polynomial = _degree(given) <= _LARGEST_DEGREE
+    is_polynomial = _degree(formula, given) <= _LARGEST_DEGREE
     for name, respell, largest in _simplifiers():
         if name in _OF_POLYNOMIALS and not is_polynomial:
             continue
         try:
-            found = bounded(partial(_respelled, given, respell, largest, symbols, back), given, _MOST_CALLS)
+            after = bounded(partial(_respelled, given, respell, largest, symbols, back), given, _MOST_CALLS)
         except (NotConvertible, *SYMPY_FAULTS):
             continue
-        found = substitute(found, numbers)
+        after = found = substitute(after, numbers)
+        for own in reversed(functions):
+            found = substitute(found, {own: functions[own]})
         grown = len(topological(found)) > _MOST_GROWN * len(topological(formula))
         if found in seen or grown or _logs_of_powers(found) > _logs_of_powers(formula):
             continue
         seen.add(found)
-        yield name, found
+        yield Spelling(name, found, opaque, after, points)
 
 
-def _with_named_numbers(formula: Expr) -> tuple[Expr, dict[Expr, Expr]]:
+def _with_functions_named(formula: Expr) -> tuple[Expr, dict[Expr, Expr]]:
+    """The formula with symbols for functions that SymPy is not told, and what these are, of those before them.
+
+    Of xlogy(x, y) it makes a product that is 0 * -oo where both are 0.
+    """
+    named: dict[Expr, Expr] = {}
+
+    def name(node: Expr) -> Expr:
+        if node.op not in _OF_FLOATS:
+            return node
+        own = symbol(f"_{node.op}{len(named)}")
+        named[own] = node
+        return own
+
+    return transform(formula, name), named
+
+
+def _with_values(point: Environment, functions: Mapping[Expr, Expr]) -> Environment:
+    """A point with the values of named functions, those before others first; without one that has none there."""
+    known = dict(point)
+    for own, node in functions.items():
+        if known.keys() >= node.symbols:
+            try:
+                known[own] = float(*exact((node,), known, 53))
+            except UNDEFINED:
+                continue
+    return known
+
+
+def _with_numbers_named(formula: Expr) -> tuple[Expr, dict[Expr, Expr]]:
     """The formula with symbols for long numbers, and what these are: of exp(x/123456) SymPy makes a polynomial of that
     degree."""
     numbers: dict[Expr, Expr] = {}
@@ -78,17 +132,13 @@ def _with_named_numbers(formula: Expr) -> tuple[Expr, dict[Expr, Expr]]:
     return transform(formula, named), numbers
 
 
-def _degree(formula: Expr) -> int:
-    """That of the polynomial which SymPy makes of powers and exponentials: x**(1/3) + x**(1/2) is one of x**(1/6)."""
+def _degree(formula: Expr, given: Expr) -> int:
+    """That of the polynomial which SymPy makes of the powers of a formula, and of exponentials as they are `given` to it:
+    x**(1/3) + x**(1/2) is one of x**(1/6)."""
     powers = [n.args[1] for n in topological(formula) if n.op == "pow"]
-    powers += [term for n in topological(formula) if n.op == "exp" for term in n.args[0].terms]
+    powers += [term for n in topological(given) if n.op == "exp" for term in n.args[0].terms]
     numbers = [split_coefficient(power)[0] for power in powers]
     return lcm(*(n.denominator for n in numbers)) * max((abs(n.numerator) for n in numbers), default=1)
-
-
-def proven(name: str, formula: Expr, spelling: Expr, points: Sequence[Environment]) -> bool:
-    """Whether a spelling is proven equal to `formula`, for variables with the signs that they have at `points`."""
-    return judge(Claim(name, formula, spelling), points).outcome == "proven"
 
 
 def _respelled(
