@@ -221,16 +221,20 @@ def with_reciprocals(roots: Sequence[Expr]) -> list[Expr]:
     """Divisions by the same value as products with its reciprocal, computed once: a rounding more, a division less.
 
     Only by values between 1 and a small number, whose powers can be multiplied in any order; and by what belongs to a
-    whole row and is kept from 0 by a constant.
+    whole row and is kept from 0 by a constant. What is rounded to a level keeps its own rounding, as in
+    `with_row_values`.
     """
     uses: dict[Expr, int] = {}
+    exact = _decides_levels(roots)
     for node in (*roots, *(a for n in topological(*roots) for a in n.args)):
         if _divides(node):
             uses[node.args[0]] = uses.get(node.args[0], 0) + int(-node.args[1]["value"])
     mapped: dict[Expr, Expr] = {}
     for node in topological(*roots):
         args = [mapped[a] for a in node.args]
-        if _divides_by_row(node):
+        if node in exact:
+            mapped[node] = node
+        elif _divides_by_row(node):
             mapped[node] = make("row_reciprocal", ex.power(args[0], ex.num(-node.args[1]["value"])))
         elif _divides(node) and uses[node.args[0]] > 1:
             mapped[node] = ex.power(make("reciprocal", args[0]), ex.num(-node.args[1]["value"]))
@@ -239,17 +243,30 @@ def with_reciprocals(roots: Sequence[Expr]) -> list[Expr]:
     return [mapped[r] for r in roots]
 
 
+def _decides_levels(roots: Sequence[Expr]) -> frozenset[Expr]:
+    """The values of which functions that jump are: rounding, and comparisons but for those with 0."""
+    jumps = (n for n in topological(*roots) if n.op in _JUMPS or (n.op in COMPARISONS and ex.ZERO not in n.args))
+    return frozenset(topological(*(a for n in jumps for a in n.args)))
+
+
+_JUMPS = {"round", "floor", "ceil", "trunc", "fmod"}
+
+
 def _divides(node: Expr) -> bool:
     return node.op == "pow" and node.args[1].number in (-1, -2, -3) and _is_moderate(node.args[0])
 
 
 def with_row_values(roots: Sequence[Expr]) -> list[Expr]:
-    """Products in which what belongs to a whole row comes first, with the numbers: it is computed once for the row."""
+    """Products in which what belongs to a whole row comes first, with the numbers: it is computed once for the row.
+
+    Not in what is rounded to a level: of w / s * 7 at a tie, w * (7 / s) is often on the other side of it.
+    """
     mapped: dict[Expr, Expr] = {}
+    exact = _decides_levels(roots)
     for node in topological(*roots):
         args = [mapped[a] for a in node.args]
-        mapped[node] = rebuild(node, args) if args else node
-        if node.op == "mul" and mapped[node].op == "mul":
+        mapped[node] = rebuild(node, args) if args and node not in exact else node
+        if node.op == "mul" and node not in exact and mapped[node].op == "mul":
             row = [a for a in mapped[node].args if _belongs_to_row(a)]
             numbers = [a for a in mapped[node].args if a.is_static]
             rest = [a for a in mapped[node].args if a not in row and a not in numbers]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import mpmath as mp
 import pytest
 
@@ -15,7 +17,7 @@ from symgrad.ir.traversal import topological
 from symgrad.parse import parse_formulas
 from symgrad.spec import parse_spec
 from symgrad.targets.fused.assembly import Assembly
-from symgrad.targets.fused.forms import rational_forms, with_equal_arguments, with_reciprocals
+from symgrad.targets.fused.forms import rational_forms, with_equal_arguments, with_reciprocals, with_row_values
 from symgrad.targets.torch.layout import Layout
 from tests.accuracy.test_simulate import simulate
 
@@ -131,6 +133,20 @@ def test_reciprocals_only_of_what_is_moderate():
     large = [Y / (1 + X), X / (1 + X)]
     assert with_reciprocals(large) == large
     assert with_reciprocals([Y / (1 + e)]) == [Y / (1 + e)]
+
+
+def test_what_is_rounded_to_a_level_keeps_its_quotient():
+    """x * (7/s) is on the other side of many ties of x / s * 7, which the eager body computes."""
+    largest = make("row_amax", make("abs", X))
+    quotient = 7 * X / largest
+    assert count("row_value", *with_row_values([quotient])) == 1
+    soft = X / (1 + make("exp", -make("abs", X)))
+    for value, rewritten in ((quotient, with_row_values), (7 * X / (largest + 1), with_reciprocals)):
+        assert rewritten([value]) != [value]
+        for stepped in (make("round", value), make("floor", value), truth.compare("ge", value, Fraction(1, 2))):
+            assert rewritten([stepped]) == [stepped]
+        assert rewritten([truth.compare("ge", value, ex.ZERO)]) != [truth.compare("ge", value, ex.ZERO)]
+    assert with_reciprocals([make("round", soft), soft * Y]) == [make("round", soft), soft * Y]
 
 
 def test_static_factors_stay_outside():
