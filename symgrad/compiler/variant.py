@@ -68,7 +68,7 @@ def compile_variant(program: Program, memory: Memory, may_keep: bool, roots: Roo
     both = [*derived.gradients.values(), *derived.tangents.values()]
     kept = frozenset(s.value for s in chosen.saved)
     guarded = bench.guarded_anew(both, kept)
-    again = {node: own for node, own in guarded.items() if node not in kept}
+    again = guarded | {value: value for value in kept if value.args}  # which is read as it is
     second = _second(program, bench, differentiable, outputs, derived, chosen, roots)
     derived = replace(
         derived,

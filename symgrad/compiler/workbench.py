@@ -263,13 +263,14 @@ class Workbench(Judges):
     def guarded_anew(self, derivatives: Iterable[Expr], kept: Collection[Expr]) -> dict[Expr, Expr]:
         """What derivatives compute of forward once more, and it with its dead branches guarded as theirs are.
 
-        That is also what is `kept`, where it is not there; not what that is made of or is read by.
+        That is also what is `kept`, where it is not there, and what that is made of where derivatives read it besides;
+        not what is made of that.
         """
-        floats = frozenset(k for k in kept if k.args and not k.is_boolean)
-        apart = frozenset(topological(*(k for k in kept if k.args)))
+        at_hand = frozenset(k for k in kept if k.args)
+        floats = frozenset(k for k in at_hand if not k.is_boolean)
         found: dict[Expr, Expr] = {}
-        for node in topological(*derivatives):
-            if node in self._forward and node not in apart and floats.isdisjoint(topological(node)):
+        for node in topological(*derivatives, leaves=at_hand):
+            if node in self._forward and node not in at_hand and floats.isdisjoint(topological(node)):
                 found[node] = self._mapped(node, self._guarded, found)
         below = dict(found)
         for node in topological(*floats):

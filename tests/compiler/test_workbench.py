@@ -261,6 +261,19 @@ def test_what_a_kept_mask_is_made_of_is_not_guarded_for_backward_reads_the_mask(
     torch.testing.assert_close(*found)
 
 
+def test_what_a_kept_value_is_made_of_is_guarded_where_backward_reads_it_besides() -> None:
+    """The column of `elu(k)` inside the kept running sum was computed once more with `expm1` of a large k."""
+    feature = "(elu(k) + 1)"
+    formula = f"cumsum({feature}[:, :, None] * v[:, None], dim=0) / cumsum({feature}, dim=0)[:, :, None]"
+    item = compiled_text(
+        f"op: f\ntensors: {{k: {{shape: [T, D]}}, v: {{shape: [T, D]}}}}\noutputs: {{o: '{formula}'}}\n"
+    )
+    k, v = torch.tensor([[[100.0, -1.0], [2.0, 0.5]], [[1.0, 2.0], [3.0, 4.0]]]).requires_grad_().unbind()
+    (first,) = torch.autograd.grad((item.function(k, v) ** 2).sum(), v, create_graph=True)
+    (second,) = torch.autograd.grad((first**2).sum(), k)
+    assert second.isfinite().all()
+
+
 def test_passes_read_what_forward_computes_though_backward_guards_it() -> None:
     text = "{op: f, tensors: {x: {shape: [B, N]}}, outputs: {y: 'x * logsumexp(1 - celu(x), dim=-1, keepdim=True)'}}"
     ((_, found),) = compile_operation(parse_formulas(parse_spec(text))).variants()
