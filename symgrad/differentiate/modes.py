@@ -16,6 +16,7 @@ from symgrad.ir.traversal import topological
 from symgrad.ir.truth import where
 from symgrad.ops.functions import FUNCTIONS
 from symgrad.ops.tensors import TENSOR_OPS, data_arguments
+from symgrad.ops.tensors.reductions import OF_ROWS
 from symgrad.ops.tensors.shapes import common_extent, same_shape, shape_sources
 from symgrad.ops.tensors.shaping import unsqueeze
 
@@ -257,7 +258,16 @@ def jvp(outputs: Iterable[Expr], tangents: Mapping[Expr, Expr], settle: Settle =
         leaves = [leaf for leaf in region_leaves(root) if leaf in known]
         if not leaves:
             return None
-        total = ex.add(*(_product(settle(p), known[leaf]) for leaf, p in partials(root, leaves).items()))
+        # The tangents with one partial up to its sign: of f(a - b) their difference. Reductions stay apart, as what is
+        # multiplied by them has sums that vanish.
+        parts: dict[tuple[Expr, Expr | None], list[Expr]] = {}
+        for leaf, derived in partials(root, leaves).items():
+            partial = settle(derived)
+            is_taken_away = ex.split_coefficient(partial)[0] < 0
+            key = -partial if is_taken_away else partial
+            apart = leaf if leaf.op in OF_ROWS else None
+            parts.setdefault((key, apart), []).append(-known[leaf] if is_taken_away else known[leaf])
+        total = ex.add(*(_product(partial, ex.add(*terms)) for (partial, _), terms in parts.items()))
         return None if total is ZERO else total
 
     def whole(root: Expr) -> Expr | None:

@@ -133,7 +133,7 @@ def _with_numbers_named(formula: Expr) -> tuple[Expr, dict[Expr, Expr]]:
 
 
 def _degree(formula: Expr, given: Expr) -> int:
-    """That of the polynomial which SymPy makes of the powers of a formula, and of exponentials as they are `given` to it:
+    """That of the polynomial which SymPy makes of a formula's powers, and of exponentials as they are `given` to it:
     x**(1/3) + x**(1/2) is one of x**(1/6)."""
     powers = [n.args[1] for n in topological(formula) if n.op == "pow"]
     powers += [term for n in topological(given) if n.op == "exp" for term in n.args[0].terms]

@@ -27,6 +27,7 @@ from symgrad.ir import expr as ex
 from symgrad.ir import truth
 from symgrad.ir.expr import ZERO, Expr, make, symbol
 from symgrad.ir.traversal import rebuild, substitute, topological
+from symgrad.ops.tensors.shaping import unsqueeze
 
 SETTINGS = settings(
     deadline=None, max_examples=40, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow]
@@ -255,6 +256,16 @@ def test_local_partials_of_arithmetic() -> None:
     assert local_partials(truth.compare("lt", X, Y)) == (ZERO, ZERO)
     with pytest.raises(KeyError):
         local_partials(make("unheard_of", X))
+
+
+def test_the_tangent_of_a_function_of_a_difference_has_the_difference_of_tangents() -> None:
+    """On a diagonal `x[:, None] - x` is 0 for every x, and so is its tangent, however large the slope is."""
+    column, row = unsqueeze(X, -1), unsqueeze(X, -2)
+    (pushed,) = jvp([make("exp", column - row)], {X: DX}).values()
+    assert pushed is make("exp", column - row) * (unsqueeze(DX, -1) - unsqueeze(DX, -2))
+    mean = make("mean", X, dim=-1, keepdim=True)
+    (apart,) = jvp([(X - mean) ** 2], {X: DX}).values()
+    assert apart.op == "add"  # sums of what is multiplied by the mean's tangent vanish
 
 
 def test_products_enter_constant_branches() -> None:
