@@ -183,7 +183,7 @@ def _body(layout: Layout, op: str, overwritten: str | None, names: Mapping[str, 
         groups = [[names[t] for t in group] for group in read_as_floats(layout.operation)]
         lines += [f"{', '.join(g)}{',' * (len(g) == 1)} = rt.floats({', '.join(g)})" for g in groups]
     for t in layout.spec.tensors:
-        if t.dtype in ("int", "bool"):
+        if t.dtype in _WHOLE:
             check = "integral" if t.dtype == "int" else "boolean"
             lines.append(f'rt.{check}("{op}", "{t.name}", {names[t.name]})')
     for h in layout.spec.hyperparameters:
@@ -215,13 +215,19 @@ def _calls(layout: Layout, overwritten: str | None, names: Mapping[str, str]) ->
     ]
 
 
+_WHOLE = ("int", "bool")
+
+
 def _tensor_checks(layout: Layout, op: str, names: Mapping[str, str]) -> list[str]:
     """What is no tensor becomes one or is refused."""
     local = [names[t.name] for t in layout.spec.tensors]
     if not _is_number_friendly(layout):
         return [f'{local[0]} = rt.tensor("{op}", {local[0]})']
     optional = [t.name for t in layout.spec.tensors if t.default is not None]
-    told = f'"{op}", {literal(optional)}' if optional else f'"{op}"'
+    numbers = [t for t in layout.spec.tensors if t.dtype in _WHOLE and t.shape is None]
+    whole = {t.name: "torch.int64" if t.dtype == "int" else "torch.bool" for t in numbers}
+    told = f'"{op}", {literal(optional)}' if optional or whole else f'"{op}"'
+    told += f", {{{', '.join(f'{quoted(name)}: {dtype}' for name, dtype in whole.items())}}}" if whole else ""
     given = ", ".join(f"{t.name}={names[t.name]}" for t in layout.spec.tensors)
     return [f"{', '.join(local)} = rt.tensors({told}, {given})"]
 

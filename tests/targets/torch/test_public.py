@@ -160,6 +160,18 @@ def test_shapes_are_checked() -> None:
             item.function(torch.ones(x), torch.ones(bias))
 
 
+def test_numbers_stand_for_tensors_of_integers_and_masks() -> None:
+    item = compiled_text(
+        "op: num\ntensors: {x: , k: {dtype: int}, m: {dtype: bool}}\noutputs: {y: 'where(m, x*k, 0)'}\n"
+    )
+    x = torch.tensor([1.5, 2.0], requires_grad=True)
+    assert item.function(x, 2, True).tolist() == [3.0, 4.0]
+    assert item.function(x.half(), 2, False).dtype == torch.float16
+    for wrong in ((2.5, True), (True, True), (2, 1), (2, 1.0)):
+        with pytest.raises(TypeError, match="must be a (tensor of integers|bool tensor)"):
+            item.function(x, *wrong)
+
+
 def test_numbers_stand_for_tensors() -> None:
     item = stem("kept_intermediate")
     x = torch.rand(3, dtype=torch.float64, requires_grad=True)

@@ -61,8 +61,12 @@ def is_exporting() -> bool:
 
 
 # ------------------------------------------------------------------------------------- arguments
-def tensors(op: str, optional: tuple[str, ...] = (), /, **values: Any) -> Any:
+def tensors(
+    op: str, optional: tuple[str, ...] = (), whole: dict[str, torch.dtype] | None = None, /, **values: Any
+) -> Any:
     """Return the arguments as tensors: numbers become tensors, an optional one may be None.
+
+    Integers and truth values become those of `whole` where that has the name.
 
     Raises TypeError for what is complex or neither.
     """
@@ -81,7 +85,7 @@ def tensors(op: str, optional: tuple[str, ...] = (), /, **values: Any) -> Any:
             made.append(value)
             continue
         try:
-            made.append(_number(value, found))
+            made.append(_number(value, found, (whole or {}).get(name)))
         except TypeError:
             raise TypeError(f"{op}: {name} must be a tensor, not {value!r:.50}") from None
     return made
@@ -94,10 +98,12 @@ def tensor(op: str, value: Any) -> Any:
     return value
 
 
-def _number(value: Any, beside: list[Tensor]) -> Tensor:
-    """Return a number as a tensor that leaves the dtype of the result as it is."""
+def _number(value: Any, beside: list[Tensor], whole: torch.dtype | None = None) -> Tensor:
+    """Return a number as a tensor that leaves the dtype of the result as it is, or of the `whole` dtype if it is so."""
     dtype = result_dtype(*beside)
-    if isinstance(value, float) and not dtype.is_floating_point:
+    if whole is not None and type(value) is (bool if whole == torch.bool else int):
+        dtype = whole
+    elif isinstance(value, float) and not dtype.is_floating_point:
         dtype = torch.get_default_dtype()
     elif dtype == torch.bool and not isinstance(value, bool):
         dtype = torch.int64
