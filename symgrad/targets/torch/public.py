@@ -225,9 +225,9 @@ def _tensor_checks(layout: Layout, op: str, names: Mapping[str, str]) -> list[st
         return [f'{local[0]} = rt.tensor("{op}", {local[0]})']
     optional = [t.name for t in layout.spec.tensors if t.default is not None]
     numbers = [t for t in layout.spec.tensors if t.dtype in _WHOLE and t.shape is None]
-    whole = {t.name: "torch.int64" if t.dtype == "int" else "torch.bool" for t in numbers}
+    whole = {t.name: t.dtype for t in numbers}
     told = f'"{op}", {literal(optional)}' if optional or whole else f'"{op}"'
-    told += f", {{{', '.join(f'{quoted(name)}: {dtype}' for name, dtype in whole.items())}}}" if whole else ""
+    told += f", {literal(whole)}" if whole else ""
     given = ", ".join(f"{t.name}={names[t.name]}" for t in layout.spec.tensors)
     return [f"{', '.join(local)} = rt.tensors({told}, {given})"]
 

@@ -168,7 +168,7 @@ def test_numbers_stand_for_tensors_of_integers_and_masks() -> None:
     assert item.function(x, 2, True).tolist() == [3.0, 4.0]
     assert item.function(x.half(), 2, False).dtype == torch.float16
     for wrong in ((2.5, True), (True, True), (2, 1), (2, 1.0)):
-        with pytest.raises(TypeError, match="must be a (tensor of integers|bool tensor)"):
+        with pytest.raises(TypeError, match=r"must be a (tensor of integers|bool tensor)"):
             item.function(x, *wrong)
 
 

@@ -61,12 +61,10 @@ def is_exporting() -> bool:
 
 
 # ------------------------------------------------------------------------------------- arguments
-def tensors(
-    op: str, optional: tuple[str, ...] = (), whole: dict[str, torch.dtype] | None = None, /, **values: Any
-) -> Any:
+def tensors(op: str, optional: tuple[str, ...] = (), whole: dict[str, str] | None = None, /, **values: Any) -> Any:
     """Return the arguments as tensors: numbers become tensors, an optional one may be None.
 
-    Integers and truth values become those of `whole` where that has the name.
+    What `whole` names "int" or "bool" is one of integers or a mask where it is such a number.
 
     Raises TypeError for what is complex or neither.
     """
@@ -98,11 +96,11 @@ def tensor(op: str, value: Any) -> Any:
     return value
 
 
-def _number(value: Any, beside: list[Tensor], whole: torch.dtype | None = None) -> Tensor:
-    """Return a number as a tensor that leaves the dtype of the result as it is, or of the `whole` dtype if it is so."""
+def _number(value: Any, beside: list[Tensor], whole: str | None = None) -> Tensor:
+    """Return a number as a tensor that leaves the dtype of the result as it is, or as the `whole` one that is asked."""
     dtype = result_dtype(*beside)
-    if whole is not None and type(value) is (bool if whole == torch.bool else int):
-        dtype = whole
+    if type(value).__name__ == whole:
+        dtype = torch.int64 if whole == "int" else torch.bool
     elif isinstance(value, float) and not dtype.is_floating_point:
         dtype = torch.get_default_dtype()
     elif dtype == torch.bool and not isinstance(value, bool):
