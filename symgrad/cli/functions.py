@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -30,6 +31,8 @@ _KINKED = frozenset(row.name for row in kinks.ROWS)
 @dataclass(frozen=True)
 class Entry:
     """One function or tensor operation, in words. Texts are empty where there is nothing to say.
+
+    In the signature, what stands in brackets may be left out; texts that do not name it are of the function without it.
 
     ``means`` holds equations that define it, several where it is defined for several orders; ``derivative`` one for
     each argument; ``kink`` what these are where all arguments are 0; ``kernels`` is told of functions alone, for an
@@ -82,7 +85,8 @@ def markdown() -> str:
     lines = ["| function | also | derivative | domain | kernels |", "| --- | --- | --- | --- | --- |"]
     for found in functions:
         # One that holds for all arguments needs no left side beside the signature.
-        meaning = (*(line.removeprefix(f"{found.signature} ") for line in found.means), *found.derivative)
+        own = re.sub(r"\[.*]", "", found.signature)
+        meaning = (*(line.removeprefix(f"{own} ") for line in found.means), *found.derivative)
         at_kink = f"; where all arguments are 0: {found.kink}" if found.kink else ""
         whole = max(map(len, meaning), default=0) <= _WIDEST
         told = "<br>".join(f"`{_cell(line)}`" for line in meaning) if whole else f"`symgrad functions {found.name}`"
@@ -103,7 +107,8 @@ def _codes(names: tuple[str, ...]) -> str:
 
 
 def _function(row: Function) -> Entry:
-    signature = f"{row.name}({', '.join(row.parameters)})"
+    optional = ", ".join(row.parameters[row.required :])
+    signature = f"{row.name}({', '.join(row.parameters[: row.required])}{optional and f'[, {optional}]'})"
     if row.definition is not None and row.partials is None:
         return _defined(row, signature, row.definition)
     # What has no derivative because it need not be given (the slope of softplus) is left out.
@@ -135,7 +140,7 @@ def _defined(row: Function, signature: str, definition: Callable[..., Expr]) -> 
     """A function that is made of others; where it is so for some orders only (besselj), what it is for these."""
     arguments = _arguments(row, row.required)
     try:
-        cases = {signature: definition(*arguments)}
+        cases = {f"{row.name}({', '.join(a.name for a in arguments)})": definition(*arguments)}
     except ValueError:
         rest = ", ".join(a.name for a in arguments[1:])
         cases = {f"{row.name}({n}, {rest})": definition(num(n), *arguments[1:]) for n in (0, 1)}
@@ -164,7 +169,10 @@ def _tensor_op(row: TensorOp) -> Entry:
     assert row.name in TENSOR_OPS
     if row.method:
         return Entry(row.name, f"x.{row.method}", row.aliases)
-    operands = [*row.operands, *("..." for _ in range(row.variadic))]
-    attributes = [a.name if a.required else f"{a.name}={a.default!r}" for a in row.attributes]
+    told = {name: name for name in row.operands}
+    told |= {a.name: a.name if a.required else f"{a.name}={a.default!r}" for a in row.attributes}
+    names = [*row.order, *(name for name in told if name not in row.order)]
+    if row.variadic:
+        names.insert(len(row.operands), "...")
     fields = f" -> {', '.join('.' + name for name, _ in row.fields)}" if row.fields else ""
-    return Entry(row.name, f"{row.name}({', '.join([*operands, *attributes])}){fields}", row.aliases)
+    return Entry(row.name, f"{row.name}({', '.join(told.get(name, name) for name in names)}){fields}", row.aliases)

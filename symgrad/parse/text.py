@@ -282,7 +282,7 @@ class _Scanner:
         elif re.match("0_?[0-9]", digits) and digits.isdigit():
             self._add(at, f"{shown(digits)} is not a number: it starts with 0")
         elif not _readable(digits):
-            self._add(at, f"{shown(digits)} is beyond every floating-point number")
+            self._add(at, f"{shown(digits)} is larger, or nearer to 0, than every floating-point number")
 
 
 def _readable(digits: str) -> bool:

@@ -125,6 +125,10 @@ class _Reader(PythonNodes):
         function = self._function
         if isinstance(function, ast.AsyncFunctionDef):
             self._fault(function, function.name, "an operation is no coroutine; leave out 'async'")
+        decorators = self._function.decorator_list
+        below = decorators[decorators.index(self._decorator) + 1 :] if self._decorator in decorators else decorators
+        for other in below:
+            self._fault(other, "", "a decorator below @symgrad.op is not run; leave it out")
         own = self._decorator_keys()
         name = own.pop("name", None)
         keys = self._entry("op", function, self._word(function.name, function) if name is None else name.value)

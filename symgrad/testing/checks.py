@@ -6,6 +6,7 @@ import contextlib
 import re
 import traceback
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
@@ -18,7 +19,10 @@ __all__ = ["CHECKS", "Check", "Finding", "applicable", "brief", "check", "packin
 Kind: TypeAlias = Literal["wrong", "missing", "cost"]
 Run: TypeAlias = "Callable[[Subject, str], Iterator[str]]"
 
-_MOST = 4  # sentences of one check: more say nothing new
+_MOST = 6  # sentences of one check: more say nothing new
+_MOST_ALIKE = 2  # that differ in names and numbers alone
+_MOST_TOLD = 50  # such sentences, after which no other one is expected
+_NAMES_AND_NUMBERS = re.compile(r"'[^']*'|\b\w*_\w*\b|[\d.]+")
 _LONG = 300  # characters of a message
 
 
@@ -122,10 +126,14 @@ def run(found: Check, subject: Subject, device: str = "cpu") -> list[Finding]:
     with warnings.catch_warnings(), contextlib.nullcontext() if found.packed else _as_they_are(subject):
         warnings.filterwarnings("ignore", module=r"torch(\.|$)")  # torch's own, of what it deprecates in itself
         try:
+            alike: Counter[str] = Counter()
             for sentence in found.run(subject, device):
-                if len(findings) == _MOST:
+                words = _NAMES_AND_NUMBERS.sub("", sentence)
+                alike[words] += 1
+                if alike[words] <= _MOST_ALIKE and all(sentence != other.sentence for other in findings):
+                    findings.append(Finding(found.name, found.kind, sentence, device))
+                if len(findings) == _MOST or alike[words] == _MOST_TOLD:
                     break
-                findings.append(Finding(found.name, found.kind, sentence, device))
         except Exception as error:
             place = traceback.extract_tb(error.__traceback__)[-1]
             sentence = f"raised {type(error).__name__} in {place.name}: {brief(error)}"

@@ -56,6 +56,8 @@ def spec_of_function(function: Callable[..., Any]) -> Spec:
     code = function.__code__
     if function.__name__ == "<lambda>":
         raise SymgradError("a lambda is no operation; write its formula as a text, or a function under @symgrad.op")
+    if hasattr(function, "__wrapped__"):
+        raise SymgradError(f"a decorator of {function.__qualname__} below @symgrad.op is not run; leave it out")
     if code.co_flags & inspect.CO_COROUTINE:
         raise SymgradError(f"{function.__qualname__} is asynchronous; an operation is a plain function")
     name = code.co_filename

@@ -25,11 +25,11 @@ def test_every_function_and_tensor_operation_is_listed():
     ("name", "lines"),
     [
         ("Abs", ["abs(x)", "  also Abs", "  d/dx = sign(x)", "  where all arguments are 0: d/dx = 0"]),
-        ("log", ["log(x, base)", "  d/dx = 1 / x", "  for x in (0, oo)", "  kernels: C++, Triton"]),
+        ("log", ["log(x[, base])", "  d/dx = 1 / x", "  for x in (0, oo)", "  kernels: C++, Triton"]),
         ("silu", ["  silu(x) = x * sigmoid(x)", "  kernels: C++, Triton"]),
         ("maximum", ["  where all arguments are 0: d/da = 0.5, d/db = 0.5"]),
         ("besselj", ["besselj(n, x)", "  besselj(0, x) = bessel_j0(x)", "  besselj(1, x) = bessel_j1(x)"]),
-        ("zeta", ["zeta(s, q)", "  d/dq = -s * zeta(s + 1, q)", "  kernels: none: C++ has no spelling of it"]),
+        ("zeta", ["zeta(s[, q])", "  d/dq = -s * zeta(s + 1, q)", "  kernels: none: C++ has no spelling of it"]),
     ],
 )
 def test_one_is_told_in_full(name, lines):
@@ -47,6 +47,13 @@ def test_an_unknown_one_is_a_mistake():
 def test_one_that_is_written_otherwise_is_told_so():
     assert run("functions", "bmm").stderr == "there is no function 'bmm'; write a @ b\n"
     assert run("functions", "where").stderr.startswith("'where' is a form of the language")
+
+
+@pytest.mark.parametrize(
+    "call", ["gather(input, dim, index)", "dropout(input, p, seed)", "roll(input, shifts, dims=None)"]
+)
+def test_arguments_stand_in_the_order_in_which_they_are_given(call):
+    assert run("functions", call.partition("(")[0]).stdout.splitlines()[0] == call
 
 
 def test_of_an_operation_on_tensors_nothing_is_said_of_kernels():

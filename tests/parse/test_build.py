@@ -283,7 +283,7 @@ MISTAKES: dict[str, tuple[int, str]] = {
     "0x10": (0, "'0x10' is not a number; for a product write '0*x10'"),
     "007": (0, "'007' is not a number: it starts with 0"),
     "1__0": (0, "'1__0' is not a number: '_' stands between digits"),
-    "1e999999999": (0, "'1e999999999' is beyond every floating-point number"),
+    "1e999999999": (0, "'1e999999999' is larger, or nearer to 0, than every floating-point number"),
     "9**9**9**9 * x": (3, "a constant beyond every floating-point number"),
     "2**5000 * x": (0, "a constant beyond every floating-point number"),
     "binomial(10**9, 5*10**8) * x": (0, "a constant beyond every floating-point number"),

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -32,3 +35,12 @@ RIGHT = Subject(
 def test_a_right_operation_passes(name: str) -> None:
     with torch.random.fork_rng():
         assert not run(CHECKS[name], RIGHT)
+
+
+def test_sentences_that_differ_in_names_and_numbers_do_not_hide_another_one() -> None:
+    def sentences(subject: Subject, device: str) -> Iterator[str]:
+        yield from (f"grad_{name} has dtype float64, off by {k}.5 in 'y'" for k, name in enumerate("abcdefgh"))
+        yield "grad_a has shape (2, 3), that of the tensor (2, 1)"
+
+    found = run(replace(CHECKS["backward_returns"], run=sentences), RIGHT)
+    assert [f.sentence.split()[2] for f in found] == ["dtype", "dtype", "shape"]

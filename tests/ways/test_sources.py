@@ -232,6 +232,23 @@ def test_what_is_imported_from_elsewhere_is_not_taken_for_torchs(
         load_specs(path)
 
 
+def test_a_decorator_below_the_operations_is_refused_in_a_file_and_in_memory(tmp_path: Path) -> None:
+    path = tmp_path / "ops.py"
+    path.write_text("from functools import cache\nfrom symgrad import op\n@op\n@cache\ndef f(x):\n    return 2 * x\n")
+    with pytest.raises(symgrad.SpecError, match=r":4:2: a decorator below @symgrad\.op is not run"):
+        load_specs(path)
+
+    def twice(function):
+        return functools.wraps(function)(lambda x: 2 * function(x))
+
+    with pytest.raises(symgrad.SymgradError, match=r"below @symgrad\.op is not run"):
+
+        @symgrad.op
+        @twice
+        def f(x):
+            return x
+
+
 def test_a_name_of_the_function_around_hides_that_of_the_module(tmp_path: Path) -> None:
     path = tmp_path / "ops.py"
     inner = "def make(SCALE):\n    @op\n    def f(x):\n        return SCALE * x\n    return f\n"
@@ -508,7 +525,7 @@ def test_a_symbol_may_be_named_as_the_output_that_reads_it() -> None:
             lambda: sp.Sum(_indexed("v", "k"), (K, 0, 2)) * sp.Sum(_indexed("v", "k") ** 2, (K, 0, 3)),
             "have 4 and 3 terms",
         ),
-        (lambda: sp.Float("1e400") * X, "beyond every floating-point number"),
+        (lambda: sp.Float("1e400") * X, "larger, or nearer to 0, than every floating-point number"),
         (lambda: "I * x_", "unknown name 'I'; SymPy's is the imaginary unit"),
         (lambda: "x_ + nan", "unknown name 'nan'; SymPy's is no number"),
         (lambda: "2x", "'2x' is not a number; for a product write '2*x'"),
