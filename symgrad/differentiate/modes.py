@@ -178,10 +178,16 @@ def vjp(outputs: Mapping[Expr, Expr], wrt: Iterable[Expr], settle: Settle = as_d
     def collect(value: Expr) -> Expr | None:
         for root in roots.pop(value, ()):
             send(root)
-        groups = pending.pop(value, None)
+        groups: list[tuple[frozenset[Expr], list[Expr]]] = []  # of one shape each, whose terms may cancel
+        for sources, terms in pending.pop(value, {}).items():
+            alike = next((own for known, own in groups if common_extent(known) == common_extent(sources)), None)
+            if alike is None:
+                groups.append((sources, list(terms)))
+            else:
+                alike += terms
         if not groups:
             return None
-        return ex.add(*(sum_to(_total(terms), value, sources) for sources, terms in groups.items()))
+        return ex.add(*(sum_to(_total(terms), value, sources) for sources, terms in groups))
 
     for output, cotangent in outputs.items():
         arrive(output, cotangent)
