@@ -26,7 +26,7 @@ _FUNCTIONS = {
     "argsort": "write sort(x, dim=...).indices",
     "linear": "write x @ w.T + b",
     "pairwise_distance": "write norm(a - b, dim=-1)",
-    "normalize": "write x / norm(x, dim=..., keepdim=True)",
+    "normalize": "write x / clamp(norm(x, dim=..., keepdim=True), 1e-12, oo)",
     **dict.fromkeys(("linspace", "scan"), "formulas are of the tensors that are given"),
     **dict.fromkeys(("addmm", "baddbmm", "addmv", "addbmm"), "write c + a @ b"),
     **dict.fromkeys(("tensordot", "kron", "bilinear", "ger", "vdot"), "write einsum('...', a, b)"),

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from symgrad.ir.expr import Expr, num
+from symgrad.ir.expr import MINUS_ONE, OO, Expr, num
 from symgrad.ir.truth import as_number
 from symgrad.parse.arguments import bind
 
@@ -68,6 +68,8 @@ def _cast(builder: Builder, name: str, node: ast.Call) -> Expr:
     parameters = ("input",) if name == "float" else ("input", "other" if name == "type_as" else "dtype")
     bound = bind(builder, name, node, parameters, len(parameters))
     operand, dtype = bound["input"], bound[parameters[-1]]
+    if name == "float" and isinstance(operand, ast.Constant):  # of Python: `float("-inf")`
+        return _INFINITIES[operand.value] if operand.value in _INFINITIES else builder.value(operand)
     if name == "float" or builder.syntax.source(dtype).rpartition(".")[2] in _WIDE:
         if not builder.casting:
             builder.fail(node, _NOT_BACK)
@@ -88,6 +90,7 @@ def _cast(builder: Builder, name: str, node: ast.Call) -> Expr:
     return as_number(value)
 
 
+_INFINITIES: Mapping[object, Expr] = {"inf": OO, "+inf": OO, "-inf": MINUS_ONE * OO}
 _NOT_BACK = (
     "a result has the dtype of the tensors; formulas are computed in float32 at least, so leave the cast out, or cast "
     "back in the same formula: cast(..., x.dtype)"

@@ -246,7 +246,9 @@ class _Parser:
         elif shaped and is_number(shaped):
             fault = "depends on no tensor"
         elif shaped and output.grad and (kind := _without_gradient(shaped)):
-            fault = f"{kind} has no gradient; write {{expr: ..., grad: false}}"
+            in_python = f"@symgrad.op(no_grad=[{output.name!r}])"
+            cure = in_python if self.spec.path.endswith(".py") else "{expr: ..., grad: false}"
+            fault = f"{kind} has no gradient; write {cure}"
         elif shaped and (conflict := self._contradicted(shaped)):
             fault = f"the shapes under test.shapes do not fit: {conflict}"
         elif shaped and (name := self.spec.options.inplace):

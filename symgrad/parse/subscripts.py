@@ -53,7 +53,10 @@ def _taken(builder: Builder, node: ast.Subscript, value: Expr, items: Sequence[a
     before = items[: dots[0]] if dots else items
     after = items[dots[0] + 1 :] if dots else []
     if before and not known.exact:
-        builder.fail(node, "dimensions are counted from the end where the shape is not declared: write x[..., 0]")
+        builder.fail(
+            node,
+            "the shape is not declared: declare it, or count dimensions from the end, as in x[..., 0]",
+        )
     taken = sum(not _is(item, None) for item in before)
     free = rank - taken - sum(not _is(item, None) for item in after)
     _refuse_pairs(builder, used)

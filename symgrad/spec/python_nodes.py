@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import ast
 import io
+import operator
 import tokenize
+from collections.abc import Callable
+from collections.abc import Mapping as Mapping_
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -119,9 +122,9 @@ class PythonNodes:
             return self._nothing(node)
         if isinstance(node, ast.Constant) and node.value is Ellipsis:
             return self._word("...", node)
-        number = node.operand if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) else node
-        if isinstance(number, ast.Constant) and isinstance(number.value, int | float):
-            return self._word(("-" if number is not node else "") + repr(number.value), node)
+        number = _calculated(node)
+        if number is not None:
+            return self._word(repr(number), node)
         if isinstance(node, ast.List | ast.Tuple):
             return List(tuple(map(self._literal, node.elts)), self._location(node))
         if isinstance(node, ast.Dict):
@@ -139,6 +142,29 @@ class PythonNodes:
         except NotLiteral as error:
             self._fault(error.node, where, str(error))
             return None
+
+
+def _calculated(node: ast.expr) -> int | float | None:
+    """What a number, or numbers with signs, ``+ - * /`` between them, are worth in Python; None for anything else."""
+    if isinstance(node, ast.Constant):
+        return node.value if isinstance(node.value, int | float) and not isinstance(node.value, bool) else None
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        operand = _calculated(node.operand)
+        return None if operand is None else -operand
+    if not isinstance(node, ast.BinOp) or type(node.op) not in _ARITHMETIC:
+        return None
+    left, right = _calculated(node.left), _calculated(node.right)
+    if left is None or right is None:
+        return None
+    try:
+        return _ARITHMETIC[type(node.op)](left, right)
+    except ArithmeticError:
+        return None
+
+
+_ARITHMETIC: Mapping_[type[ast.operator], Callable[[float, float], float]] = {
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
+}  # fmt: skip
 
 
 def _without_comments(text: str) -> str:

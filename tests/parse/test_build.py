@@ -270,7 +270,10 @@ MISTAKES: dict[str, tuple[int, str]] = {
     "(x]": (2, "']' closes no bracket"),
     "x, y": (1, "a formula is one expression; what stands after ',' has no meaning"),
     "(x, y)": (0, "several values where one is needed"),
-    "x[0]": (0, "dimensions are counted from the end where the shape is not declared: write x[..., 0]"),
+    "x[0]": (
+        0,
+        "the shape is not declared: declare it, or count dimensions from the end, as in x[..., 0]",
+    ),
     "x[..., :x]": (8, _BOUNDS),
     "{x": (0, "braces are not part of the language"),
     "x # y": (2, "a comment cannot stand inside of a formula"),

@@ -24,6 +24,8 @@ def parsed(text: str) -> Any:
     ("text", "plain"),
     [
         ("x.float().to(x.dtype)", "x"),
+        ("where(x > 0, x, float('-inf'))", "where(x > 0, x, -oo)"),
+        ("float(3) * x + where(x > 0, float('inf'), 1)", "3 * x + where(x > 0, oo, 1)"),
         ("cast(cast(x, float32)**2, x.dtype)", "x**2"),
         ("(x.to(torch.float32) + 1).type_as(x) * w", "(x + 1) * w"),
         (f"w * ({RMS.format('.float()', '.float()')}).to(x.dtype)", f"w * ({RMS.format('', '')})"),

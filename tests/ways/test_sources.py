@@ -103,6 +103,7 @@ def test_a_python_file_is_what_its_yaml_is() -> None:
         ("def f(x):\n    (a, b), c = x\n    return a * b\n", "3:5", "names are assigned one by one"),
         ("def f(x):\n    a, b = x, x, x\n    return a * b\n", "3:5", "names are assigned one by one"),
         ("def f(x):\n    a, b, c = x.max(-1)\n    return a * c\n", "3:24", "there are 2 parts"),
+        ("def f(x):\n    return x > 0\n", "3:12", "a truth value has no gradient; write @symgrad.op(no_grad=['y'])"),
     ],
 )
 def test_a_mistake_is_shown_in_the_python_source(tmp_path: Path, body: str, place: str, message: str) -> None:
