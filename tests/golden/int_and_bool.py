@@ -34,7 +34,9 @@ def int_and_bool(x: Tensor | float, count: Tensor | int, mask: Tensor | bool, n:
     The tensors broadcast; any of them may be a number. Raises TypeError where a tensor is
     complex or a hyperparameter has another type.
     """
-    x, count, mask = rt.tensors("int_and_bool", x=x, count=count, mask=mask)
+    x, count, mask = rt.tensors(
+        "int_and_bool", (), {"count": "int", "mask": "bool"}, x=x, count=count, mask=mask
+    )
     rt.integral("int_and_bool", "count", count)
     rt.boolean("int_and_bool", "mask", mask)
     n = rt.hyperparameter("int_and_bool", "n", n, int)
