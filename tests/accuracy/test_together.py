@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 
 import pytest
 from random_expressions import X, Y
 
-from symgrad.accuracy.candidates import Choice
+from symgrad.accuracy.candidates import Candidate, Choice
 from symgrad.accuracy.choose import choose
 from symgrad.accuracy.cost import cost
 from symgrad.accuracy.evaluate import FLOAT32, FLOAT64
@@ -103,3 +104,21 @@ def test_a_form_that_errs_more_is_left_out() -> None:
     strict = replace(total, judge=exact)
     assert exact.score(X / Z + Y / Z, FLOAT32).ulp > 100
     assert chosen(together([one, other, strict], Worth(fused=False)))[-1] is (X + Y) / Z
+
+
+def test_the_trials_of_a_large_formula_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a form costs is asked of all forms together: without a bound that is quadratic in their number."""
+    asked: list[int] = []
+
+    class Counting(Worth):
+        def __call__(self, members: Sequence[Member], forms: Sequence[Candidate]) -> float:
+            asked[-1] += 1
+            return super().__call__(members, forms)
+
+    members = with_partials(FORMULAS["density"])
+    for effort in (10**6, 0):
+        monkeypatch.setattr("symgrad.accuracy.together._EFFORT", effort)
+        monkeypatch.setattr("symgrad.accuracy.together._LEAST_TRIED", 1)
+        asked.append(0)
+        together(members, Counting(fused=False))
+    assert asked[1] < asked[0]

@@ -103,6 +103,7 @@ def test_a_python_file_is_what_its_yaml_is() -> None:
         ("def f(x):\n    (a, b), c = x\n    return a * b\n", "3:5", "names are assigned one by one"),
         ("def f(x):\n    a, b = x, x, x\n    return a * b\n", "3:5", "names are assigned one by one"),
         ("def f(x):\n    a, b, c = x.max(-1)\n    return a * c\n", "3:24", "there are 2 parts"),
+        ("def f(x, *, k: float = 1 / 0):\n    return k * x\n", "2:24", "must be a literal"),
         ("def f(x):\n    return x > 0\n", "3:12", "a truth value has no gradient; write @symgrad.op(no_grad=['y'])"),
     ],
 )
@@ -116,6 +117,15 @@ def test_a_mistake_is_shown_in_the_python_source(tmp_path: Path, body: str, plac
         [parse_formulas(spec) for spec in load_specs(path)]
     assert f"{path}:{int(line) + 1}:{column}: " in str(caught.value)
     assert message in str(caught.value)
+
+
+def test_a_default_may_be_calculated(tmp_path: Path) -> None:
+    path = tmp_path / "ops.py"
+    path.write_text(
+        "from symgrad import op\n@op\ndef f(x, *, k: float = 1 / 4, n: int = -(2 * 8 - 1) + 1):\n    return k * n * x\n"
+    )
+    (spec,) = load_specs(path)
+    assert [h.default for h in spec.hyperparameters] == [0.25, -14]
 
 
 def test_a_value_may_have_the_name_of_the_function_that_gives_it(tmp_path: Path) -> None:
@@ -181,8 +191,14 @@ def test_a_constant_is_not_made_of_what_the_function_calls_by_the_same_name(
 
 @pytest.mark.parametrize(
     "own",
-    ["def abs(x):\n    return x\n", "@op\ndef abs(x):\n    return x**2\n", "abs = sum\n", "class abs: pass\n"],
-    ids=["function", "operation", "assignment", "class"],
+    [
+        "def abs(x):\n    return x\n",
+        "@op\ndef abs(x):\n    return x**2\n",
+        "abs = sum\n",
+        "class abs: pass\n",
+        "try:\n    from mylib import abs\nexcept ImportError:\n    from torch import abs\n",
+    ],
+    ids=["function", "operation", "assignment", "class", "two imports"],
 )
 def test_a_function_that_is_the_files_own_is_not_taken_for_the_languages(tmp_path: Path, own: str) -> None:
     path = tmp_path / "ops.py"
