@@ -12,6 +12,7 @@ __all__ = [
     "Function",
     "assigned",
     "constants_of",
+    "decorated",
     "meanings",
     "read_in",
     "resolved",
@@ -167,21 +168,22 @@ def resolved(
         elif not origin:
             cure = "what it computes" if id(node) in called else "its value"
             yield node, f"{node.id!r} is this file's own, which is not run; write {cure} here"
-        elif not origin.startswith(_KNOWN):
+        elif origin.partition(".")[0] not in _KNOWN:
             owner = origin.rpartition(".")[0] or origin
             yield node, f"{node.id!r} is of {owner!r}, which is not run; write what it computes here"
         elif not (node.id == origin or _ALIASES.get(node.id) == origin or _is_torchs(node.id, origin)):
             node.id = f"sympy.{origin.rpartition('.')[2]}" if origin.startswith("sympy.") else origin
 
 
-_KNOWN = ("torch", "math", "numpy", "sympy", "jax", "scipy")
+_KNOWN = frozenset({"torch", "math", "numpy", "sympy", "jax", "scipy"})
+_OF_PLAIN_NAMES = frozenset({"torch", "torch.special", "torch.linalg", "torch.nn.functional", "scipy.special"})
 _ALIASES = {"np": "numpy", "jnp": "jax.numpy", "sp": "sympy", "F": "torch.nn.functional", "nn": "torch.nn"}
 
 
 def _is_torchs(name: str, origin: str) -> bool:
     """Whether a name is that of a function of torch, or of one of SciPy's that is torch's too."""
     owner, _, own = origin.rpartition(".")
-    return own == name and own != "functional" and (owner.startswith("torch") or owner == "scipy.special")
+    return own == name and owner in _OF_PLAIN_NAMES
 
 
 def _origin(value: ast.expr | None, known: Mapping[str, str]) -> str:

@@ -237,6 +237,7 @@ def test_what_is_imported_has_the_name_that_tells_what_it_is(
     [
         ("from mylib import gelu", "gelu(x)", "mylib"),
         ("from .layers import gelu", "gelu(x)", ".layers"),
+        ("from torchmetrics import gelu", "gelu(x)", "torchmetrics"),
         ("import mylib.functional as F", "F.gelu(x)", "mylib"),
     ],
 )
