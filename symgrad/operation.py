@@ -11,7 +11,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, overload
 
-from symgrad.errors import SymgradError
+from symgrad.errors import SymgradError, suggestion
 from symgrad.spec import Spec
 from symgrad.spec.write import as_yaml
 
@@ -227,7 +227,7 @@ def op(source: Any = None, /, **keys: Any) -> Any:
     - ``op(expression)``, ``op(mapping)``, ``op(spec)``.
     - ``@op`` and ``@op(module=..., options=...)``: a Python function, whose source is read and never run.
 
-    Raises SpecError with every mistake.
+    Raises SpecError with every mistake, and TypeError for a keyword that is none of these.
     """
     from symgrad.ways.mapping import is_sympy
 
@@ -235,6 +235,9 @@ def op(source: Any = None, /, **keys: Any) -> Any:
         return _decorated(source, keys)
     if source is None and not set(keys) - (_KEYS - {"outputs"}) - {"name", "no_grad"}:
         return lambda function: _decorated(function, keys)
+    for key, value in keys.items():
+        if key not in _KEYS and isinstance(value, Mapping) and "expr" not in value:  # no output has other keys
+            raise TypeError(f"unknown keyword {key!r}{suggestion(key, _KEYS)}")
     outputs = {
         **(keys.pop("outputs", None) or {}),
         **{k: keys.pop(k) for k in [*keys] if k not in _KEYS and k != "name"},

@@ -129,6 +129,9 @@ class _Reader(PythonNodes):
         below = decorators[decorators.index(self._decorator) + 1 :] if self._decorator in decorators else decorators
         for other in below:
             self._fault(other, "", "a decorator below @symgrad.op is not run; leave it out")
+        inside = any(function in c.body for c in ast.walk(self._module) if isinstance(c, ast.ClassDef))
+        if inside and [a.arg for a in function.args.args][:1] in (["self"], ["cls"]):
+            self._fault(function, function.name, "an operation is no method; define it outside of the class")
         own = self._decorator_keys()
         name = own.pop("name", None)
         keys = self._entry("op", function, self._word(function.name, function) if name is None else name.value)

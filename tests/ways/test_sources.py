@@ -267,6 +267,18 @@ def test_a_decorator_below_the_operations_is_refused_in_a_file_and_in_memory(tmp
             return x
 
 
+def test_a_method_is_no_operation(tmp_path: Path) -> None:
+    path = tmp_path / "ops.py"
+    path.write_text("from symgrad import op\nclass Layer:\n    @op\n    def f(self, x):\n        return 2 * x\n")
+    with pytest.raises(symgrad.SpecError, match=":4:5: f: an operation is no method"):
+        load_specs(path)
+
+
+def test_a_mistyped_keyword_is_no_output() -> None:
+    with pytest.raises(TypeError, match="unknown keyword 'optons'; did you mean 'options'"):
+        symgrad.op("q", y="x * 2", optons={"save": "memory"})
+
+
 def test_a_name_of_the_function_around_hides_that_of_the_module(tmp_path: Path) -> None:
     path = tmp_path / "ops.py"
     inner = "def make(SCALE):\n    @op\n    def f(x):\n        return SCALE * x\n    return f\n"
