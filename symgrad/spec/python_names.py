@@ -132,8 +132,8 @@ def constants_of(module: ast.Module, wanted: set[str]) -> Mapping[str, Assigned]
 def meanings(
     module: ast.Module, function: Function, outside: Mapping[str, str]
 ) -> tuple[Mapping[str, str], frozenset[str]]:
-    """What the file binds names to: the dotted name of what is imported, or an empty text for what is its own; and
-    those of the names that functions around this one bind.
+    """What each name stands for in the file: the dotted name of what is imported (`torch.tanh`), or an empty text for
+    what is defined or assigned there. And the names that functions around this one bind.
 
     `outside` is what the names are bound to that the file does not bind, as in the other cells of a notebook.
     """
@@ -220,14 +220,12 @@ def _bindings(scope: ast.Module | Function) -> Iterator[tuple[str, ast.expr | st
         elif isinstance(node, _SCOPES) and node is not scope:
             yield node.name, None
         elif isinstance(node, ast.Import):
-            yield from ((a.asname or a.name.partition(".")[0], _imported(a)) for a in node.names)
+            for alias in node.names:  # `import a.b` binds a, and `import a.b as c` all of it
+                package = alias.name.partition(".")[0]
+                yield (alias.asname, alias.name) if alias.asname else (package, package)
         elif isinstance(node, ast.ImportFrom):
             owner = "." * node.level + (node.module or "")
             yield from ((a.asname or a.name, f"{owner}.{a.name}") for a in node.names)
-
-
-def _imported(alias: ast.alias) -> str:
-    return alias.name if alias.asname else alias.name.partition(".")[0]
 
 
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)

@@ -244,7 +244,7 @@ def with_reciprocals(roots: Sequence[Expr]) -> list[Expr]:
 
 
 def _decides_levels(roots: Sequence[Expr]) -> frozenset[Expr]:
-    """The values of which functions that jump are: rounding, and comparisons but for those with 0."""
+    """All that rounding functions, and comparisons with anything but 0, are computed from."""
     jumps = (n for n in topological(*roots) if n.op in _JUMPS or (n.op in COMPARISONS and ex.ZERO not in n.args))
     return frozenset(topological(*(a for n in jumps for a in n.args)))
 

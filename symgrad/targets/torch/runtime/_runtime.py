@@ -64,7 +64,7 @@ def is_exporting() -> bool:
 def tensors(op: str, optional: tuple[str, ...] = (), whole: dict[str, str] | None = None, /, **values: Any) -> Any:
     """Return the arguments as tensors: numbers become tensors, an optional one may be None.
 
-    What `whole` names "int" or "bool" is one of integers or a mask where it is such a number.
+    `whole` names the arguments that are tensors of integers ("int") and masks ("bool").
 
     Raises TypeError for what is complex or neither.
     """
@@ -97,7 +97,10 @@ def tensor(op: str, value: Any) -> Any:
 
 
 def _number(value: Any, beside: list[Tensor], whole: str | None = None) -> Tensor:
-    """Return a number as a tensor that leaves the dtype of the result as it is, or as the `whole` one that is asked."""
+    """Return a number as a tensor whose dtype does not change that of the result.
+
+    With ``whole`` "int" or "bool" a number of that type becomes a tensor of integers, or a mask.
+    """
     dtype = result_dtype(*beside)
     if type(value).__name__ == whole:
         dtype = torch.int64 if whole == "int" else torch.bool
