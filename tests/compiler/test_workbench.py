@@ -272,8 +272,6 @@ def test_what_a_kept_value_is_made_of_is_guarded_where_backward_reads_it_besides
     (first,) = torch.autograd.grad((item.function(k, v) ** 2).sum(), v, create_graph=True)
     (second,) = torch.autograd.grad((first**2).sum(), k)
     assert second.isfinite().all()
-    ((_, found),) = item.operation.variants()
-    assert len(found.plan.extras) == 2  # both are read as they are
 
 
 def test_passes_read_what_forward_computes_though_backward_guards_it() -> None:

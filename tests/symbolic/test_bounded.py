@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import builtins
+import io
 import sys
 
 import pytest
 import sympy as sp
+from sympy.core import random
 
 from symgrad.symbolic.bounded import bounded
 
+IMPORT = builtins.__import__
 X, T = sp.symbols("x t", real=True)
 
 
@@ -53,3 +57,27 @@ def test_a_destructor_that_is_interrupted_says_nothing(monkeypatch: pytest.Monke
     for most in range(1000, 1004):  # one of which ends in the destructor
         assert bounded(endless, "given up", most) == "given up"
     assert not seen and sys.unraisablehook == seen.append
+
+
+def test_what_was_found_before_is_not_found_with_less_work() -> None:
+    """SymPy keeps what it finds, so the second time took a fifth of the calls."""
+    powers = sp.log(X**T + T**X - (X * T) ** X) * (T / X + 1) ** 2 / (X**T + 1)
+    before = random.rng.getstate()
+    most = next(m for m in range(2_000, 200_000, 2_000) if bounded(powers.expand, None, m) is not None)
+    assert most > 10_000
+    assert powers.expand() != powers
+    assert bounded(powers.expand, None, most * 9 // 10) is None
+    assert random.rng.getstate() == before
+
+
+def test_imports_are_not_counted() -> None:
+    def imports() -> str:
+        import this
+
+        return this.s[:4]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delitem(sys.modules, "this", raising=False)
+        patch.setattr(sys, "stdout", io.StringIO())
+        assert bounded(imports, "given up", 20) == "Gur "
+    assert builtins.__import__ is IMPORT
