@@ -1,8 +1,8 @@
 """SymPy's work with a bound: an integral may be searched for as long as one likes.
 
-The bound is the number of calls of Python functions, not time: the same formula has the same fate everywhere. So that it
-has the same fate at any time too, what SymPy keeps for reuse is cleared before, what it imports is not counted, and the
-generator by which it shuffles the questions about a sign starts from a seed.
+The bound is the number of calls of Python functions, not time: the same formula has the same fate everywhere. It has the
+same fate at any time, since what SymPy keeps for reuse is cleared before, what it imports is not counted, and the
+generator by which it shuffles questions about signs starts from a seed.
 """
 
 from __future__ import annotations
