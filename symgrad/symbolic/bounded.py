@@ -1,7 +1,7 @@
 """SymPy's work with a bound: an integral may be searched for as long as one likes.
 
-The bound is the number of calls of Python functions, not time: the same formula has the same fate everywhere. It has the
-same fate at any time, since what SymPy keeps for reuse is cleared before, what it imports is not counted, and the
+The bound is the number of calls of Python functions, not time: the same formula has the same fate everywhere. It has
+the same fate at any time, since what SymPy keeps for reuse is cleared before, what it imports is not counted, and the
 generator by which it shuffles questions about signs starts from a seed.
 """
 

@@ -16,6 +16,7 @@ from symgrad.accuracy.evaluate import UNDEFINED, Environment, exact
 from symgrad.ir import expr as ex
 from symgrad.ir.expr import Expr, split_coefficient, symbol
 from symgrad.ir.traversal import rebuild, substitute, topological, transform
+from symgrad.ops.functions import FUNCTIONS
 from symgrad.symbolic.bounded import bounded
 from symgrad.symbolic.from_sympy import from_sympy, opened
 from symgrad.symbolic.prove import Claim, judge
@@ -36,6 +37,8 @@ _OF_FLOATS = frozenset(
     {"hypot", "xlogy", "xlog1py", "i0e", "i1e", "scaled_modified_bessel_k0", "scaled_modified_bessel_k1"}
     | {"log_ndtr", "erfcx", "dawson", "dawson_prime"}
 )
+# What SymPy writes with exponentials: whole multiples of an argument are powers.
+_OF_EXPONENTIALS = frozenset({"exp", "sin", "cos", "tan", "sinh", "cosh", "tanh"})
 
 
 @dataclass(frozen=True)
@@ -133,12 +136,25 @@ def _with_numbers_named(formula: Expr) -> tuple[Expr, dict[Expr, Expr]]:
 
 
 def _degree(formula: Expr, given: Expr) -> int:
-    """That of the polynomial which SymPy makes of a formula's powers, and of exponentials as they are `given` to it:
-    x**(1/3) + x**(1/2) is one of x**(1/6)."""
+    """That of the polynomial which SymPy makes of a formula's powers, and of what it writes with exponentials, of
+    `given`: x**(1/3) + x**(1/2) is one of x**(1/6), sigmoid(1.702*x) one of exp(x/500)."""
     powers = [n.args[1] for n in topological(formula) if n.op == "pow"]
-    powers += [term for n in topological(given) if n.op == "exp" for term in n.args[0].terms]
+    functions = [n for n in topological(_with_exponentials(given)) if n.op in _OF_EXPONENTIALS]
+    powers += [term for n in functions for term in n.args[0].terms]
     numbers = [split_coefficient(power)[0] for power in powers]
     return lcm(*(n.denominator for n in numbers)) * max((abs(n.numerator) for n in numbers), default=1)
+
+
+def _with_exponentials(formula: Expr) -> Expr:
+    """The formula with functions opened that SymPy has no name for, as the sigmoid."""
+
+    def once(node: Expr) -> Expr:
+        row = FUNCTIONS.get(node.op)
+        return row.opened(*node.args) if row and row.opened and not (row.sympy or row.in_sympy) else node
+
+    while (after := transform(formula, once)) != formula:
+        formula = after
+    return formula
 
 
 def _respelled(
