@@ -16,12 +16,11 @@ from symgrad.accuracy.evaluate import UNDEFINED, Environment, exact
 from symgrad.ir import expr as ex
 from symgrad.ir.expr import Expr, split_coefficient, symbol
 from symgrad.ir.traversal import rebuild, substitute, topological, transform
-from symgrad.ops.functions import FUNCTIONS
 from symgrad.symbolic.bounded import bounded
 from symgrad.symbolic.from_sympy import from_sympy, opened
 from symgrad.symbolic.prove import Claim, judge
 from symgrad.symbolic.respell import SYMPY_FAULTS
-from symgrad.symbolic.to_sympy import NotConvertible, to_sympy
+from symgrad.symbolic.to_sympy import NotConvertible, definition_of, to_sympy
 
 __all__ = ["Spelling", "spellings"]
 
@@ -136,8 +135,11 @@ def _with_numbers_named(formula: Expr) -> tuple[Expr, dict[Expr, Expr]]:
 
 
 def _degree(formula: Expr, given: Expr) -> int:
-    """That of the polynomial which SymPy makes of a formula's powers, and of what it writes with exponentials, of
-    `given`: x**(1/3) + x**(1/2) is one of x**(1/6), sigmoid(1.702*x) one of exp(x/500)."""
+    """The degree of the polynomial that SymPy makes of a formula.
+
+    Fractional powers count by their common denominator, x**(1/3) + x**(1/2) is of degree 3 in x**(1/6); and so do the
+    arguments of exponentials in what is `given` to SymPy, sigmoid(1.702*x) is of degree 851 in exp(x/500).
+    """
     powers = [n.args[1] for n in topological(formula) if n.op == "pow"]
     functions = [n for n in topological(_with_exponentials(given)) if n.op in _OF_EXPONENTIALS]
     powers += [term for n in functions for term in n.args[0].terms]
@@ -146,13 +148,8 @@ def _degree(formula: Expr, given: Expr) -> int:
 
 
 def _with_exponentials(formula: Expr) -> Expr:
-    """The formula with functions opened that SymPy has no name for, as the sigmoid."""
-
-    def once(node: Expr) -> Expr:
-        row = FUNCTIONS.get(node.op)
-        return row.opened(*node.args) if row and row.opened and not (row.sympy or row.in_sympy) else node
-
-    while (after := transform(formula, once)) != formula:
+    """The formula with the definitions of functions that SymPy has no name for, as the sigmoid."""
+    while (after := transform(formula, lambda node: definition_of(node, node.args) or node)) != formula:
         formula = after
     return formula
 

@@ -6,7 +6,7 @@ A function of the table is SymPy's class of the same name, or is opened by its d
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from symgrad.accuracy.widening import DOUBLE, SINGLE, WIDEN
@@ -18,7 +18,7 @@ from symgrad.ops.functions import FUNCTIONS
 if TYPE_CHECKING:
     import sympy
 
-__all__ = ["NotConvertible", "applied", "sympy_symbol", "to_sympy"]
+__all__ = ["NotConvertible", "applied", "definition_of", "sympy_symbol", "to_sympy"]
 
 Outside = Callable[[Expr, "tuple[sympy.Basic, ...]"], "sympy.Basic"]
 
@@ -67,6 +67,12 @@ def applied(node: Expr, args: Iterable[sympy.Basic]) -> sympy.Basic:
     return sympy.Function(name, real=True)(*args)
 
 
+def definition_of(node: Expr, args: Sequence[Expr]) -> Expr | None:
+    """The definition of a node's function, of `args`, where SymPy has no name for it; None for other nodes."""
+    row = FUNCTIONS.get(node.op)
+    return None if row is None or row.opened is None or row.sympy or row.in_sympy else row.opened(*args)
+
+
 def _converted(node: Expr, args: list[Any], outside: Outside | None) -> Any:
     import sympy
 
@@ -79,9 +85,9 @@ def _converted(node: Expr, args: list[Any], outside: Outside | None) -> Any:
         return getattr(sympy, row.sympy)(*args)
     if row is not None and row.in_sympy is not None:
         return row.in_sympy(sympy, *args)
-    if row is not None and row.opened is not None:
-        holes = [symbol(f"_{index}") for index in range(len(args))]
-        return to_sympy(row.opened(*holes), dict(zip(holes, args, strict=True)), outside=outside)
+    holes = [symbol(f"_{index}") for index in range(len(args))]
+    if (definition := definition_of(node, holes)) is not None:
+        return to_sympy(definition, dict(zip(holes, args, strict=True)), outside=outside)
     if outside is not None:
         return outside(node, tuple(args))
     raise NotConvertible(f"{node.op} is no pointwise function: SymPy has no word for {node}")
