@@ -62,12 +62,19 @@ def test_a_destructor_that_is_interrupted_says_nothing(monkeypatch: pytest.Monke
 def test_what_was_found_before_is_not_found_with_less_work() -> None:
     """SymPy keeps what it finds, so the second time took a fifth of the calls."""
     powers = sp.log(X**T + T**X - (X * T) ** X) * (T / X + 1) ** 2 / (X**T + 1)
-    before = random.rng.getstate()
     most = next(m for m in range(2_000, 200_000, 2_000) if bounded(powers.expand, None, m) is not None)
     assert most > 10_000
     assert powers.expand() != powers
     assert bounded(powers.expand, None, most * 2 // 3) is None
-    assert random.rng.getstate() == before
+
+
+def test_sympy_draws_the_same_numbers_each_time_and_others_go_on_drawing_theirs() -> None:
+    random.rng.seed(1)
+    theirs = random.rng.random()
+    random.rng.seed(1)
+    first = bounded(random.rng.random, -1.0)
+    assert bounded(random.rng.random, -1.0) == first != theirs
+    assert random.rng.random() == theirs
 
 
 def test_imports_are_not_counted() -> None:
