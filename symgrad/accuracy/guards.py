@@ -16,14 +16,18 @@ from symgrad.ir.traversal import rebuild, substitute, topological
 from symgrad.ir.truth import where
 from symgrad.ops.functions import FUNCTIONS
 from symgrad.ops.tensors import TENSOR_OPS, data_arguments, interval
+from symgrad.spec.interval import Interval
 
+Ranges = Mapping[Expr, Interval]
+_NOWHERE: Ranges = {}
 
-def guard(root: Expr, points: Sequence[Environment], infinite: Collection[Expr] = (), *, far: bool = True) -> Expr:
+def guard(root: Expr, points: Sequence[Environment], infinite: Collection[Expr] = (), far: Ranges = _NOWHERE) -> Expr:
     """Give functions in a dead branch a harmless argument, where they or their slopes could be non-finite there.
 
     `where` alone hides a dead branch from the value, but the derivative of the result would multiply its 0 by inf.
     What is infinite on purpose, as a masked score, is 0 in a dead branch: the symbols that are `infinite`, and choices.
-    With `far`, polynomials that overflow where tensors are large are held too, though no function in them fails.
+    Polynomials that overflow where the tensors in `far` are large or near zero are held too, though no function in
+    them fails.
     Conditions have no derivative, and nothing in them is guarded.
     """
     guarded: dict[Expr, Expr] = {}
@@ -39,7 +43,7 @@ def guard(root: Expr, points: Sequence[Environment], infinite: Collection[Expr] 
 
 
 def _guard_branch(
-    branch: Expr, condition: Expr, taken: bool, values: Simulation, infinite: Collection[Expr], far: bool
+    branch: Expr, condition: Expr, taken: bool, values: Simulation, infinite: Collection[Expr], far: Ranges
 ) -> Expr:
     mapped: dict[Expr, Expr] = {}
     held: dict[Expr, Expr] = {}  # the arguments that are harmless now
@@ -58,8 +62,8 @@ def _guard_branch(
         mapped[node] = rebuild(node, args)
         if node is not branch and (node in infinite or _is_masked(node)):
             mapped[node] = _alive(mapped[node], condition, taken, ex.ZERO)
-    is_finite = not far or not _overflows(mapped[branch], condition, taken, values)
-    return mapped[branch] if is_finite else _held_inside(branch, mapped, condition, taken, values)
+    is_finite = not far or not _overflows(mapped[branch], condition, taken, values, far)
+    return mapped[branch] if is_finite else _held_inside(branch, mapped, condition, taken, values, far)
 
 
 def _with_what_is_read(total: Expr, terms: list[Expr], held: Mapping[Expr, Expr]) -> list[Expr]:
@@ -75,17 +79,19 @@ def _with_what_is_read(total: Expr, terms: list[Expr], held: Mapping[Expr, Expr]
     return [ex.mul(sign, held[part]), *(t for a, t in zip(total.args, terms, strict=True) if a not in own)]
 
 
-def _held_inside(branch: Expr, mapped: Mapping[Expr, Expr], condition: Expr, taken: bool, values: Simulation) -> Expr:
+def _held_inside(
+    branch: Expr, mapped: Mapping[Expr, Expr], condition: Expr, taken: bool, values: Simulation, far: Ranges
+) -> Expr:
     """A branch with its variable held on its side of the condition, or all tensors where that is not enough; as it was
     `mapped` if neither helps."""
     variable, inside = _held(condition, taken)
     if variable in mapped:
         bounded = substitute(mapped[branch], {mapped[variable]: ex.make("clamp", mapped[variable], *inside)})
-        if not _overflows(bounded, condition, taken, values):
+        if not _overflows(bounded, condition, taken, values, far):
             return bounded
     alive = {s: _alive(s, condition, taken, ex.ONE) for s in branch.tensors if s["kind"] == "tensor"}
     of_ones = substitute(branch, alive)
-    return mapped[branch] if _overflows(of_ones, condition, taken, values) else of_ones
+    return mapped[branch] if _overflows(of_ones, condition, taken, values, far) else of_ones
 
 
 def _alive(value: Expr, condition: Expr, taken: bool, otherwise: Expr) -> Expr:
@@ -148,13 +154,13 @@ def _held(condition: Expr, taken: bool) -> tuple[Expr, tuple[Expr, Expr]]:
 _SIDES = {"lt": True, "le": True, "gt": False, "ge": False}  # whether the variable is below where it holds
 
 
-def _overflows(branch: Expr, condition: Expr, taken: bool, values: Simulation) -> bool:
+def _overflows(branch: Expr, condition: Expr, taken: bool, values: Simulation, far: Ranges) -> bool:
     """Whether something in a branch is not finite at some point where it is dead: a polynomial far from its interval,
     of which the derivative would be 0 times infinity."""
     conditions = frozenset(n for n in topological(branch) if n.is_boolean)
     parts = [n for n in topological(branch, leaves=conditions) if not (n.is_static or n.is_boolean or n.op == "sym")]
     near = [p for p in values.points if all(isinstance(v, (bool, str)) or abs(v) <= FAR for v in p.values())]
-    values = Simulation([*near, *_enlarged(near)], FLOAT32)
+    values = Simulation([*near, *_stretched(near, far)], FLOAT32)
     try:
         holds, *columns = map(values, machine([condition, *parts]))
     except KeyError:  # reads the result of a tensor operation, which points do not give
@@ -225,14 +231,14 @@ def _scaled(value: Any, by: float) -> Any:
 
 
 _LARGE = 1e9  # numbers that people have, and whose fifth power overflows
-_UNBOUNDED = 20.0  # a tensor that is larger somewhere has no bounds
+_SMALL = 1e-9  # as the fifth power of its reciprocal does
 
 
-def _enlarged(points: Sequence[Environment]) -> list[Environment]:
-    """Some of the points with one of the tensors large, where it has no bounds."""
-    tensors = [s for s in (points[0] if points else ()) if s["kind"] == "tensor"]
-    unbounded = [s for s in tensors if any(abs(p[s]) > _UNBOUNDED for p in points)]
-    return [{**p, s: math.copysign(_LARGE, p[s])} for p in points[:_MOST_CROSSED] for s in unbounded]
+def _stretched(points: Sequence[Environment], ranges: Ranges) -> list[Environment]:
+    """Some ordinary points with one of the tensors large or near zero, where its range has such numbers."""
+    sizes = [(s, size) for s, own in ranges.items() for size in (_LARGE, -_LARGE, _SMALL) if size in own]
+    ordinary = [p for p in points if all(isinstance(v, bool | str) or 1e-3 <= abs(v) <= 1e3 for v in p.values())]
+    return [{**p, s: size} for p in ordinary[:_MOST_CROSSED] for s, size in sizes]
 
 
 _MOST_CROSSED = 4  # points where a branch is taken and fails, and dead ones whose condition they are given

@@ -227,7 +227,7 @@ def _times(value: Expr | None, operands: Sequence[Expr]) -> Expr:
 
 _UNIT = Fraction(1)
 _EXACT = 2**24  # up to which numerators and denominators are numbers of any type of arithmetic; larger ones overflow
-_MUCH = 8  # times as many elements
+MUCH = 8  # times as many elements
 
 
 def _small_part(factors: tuple[Expr, ...]) -> tuple[Expr, ...]:
@@ -238,7 +238,7 @@ def _small_part(factors: tuple[Expr, ...]) -> tuple[Expr, ...]:
     largest = max((n for n in map(elements, tensors) if n < UNKNOWN), default=0.0)
     small: list[Expr] = []
     for f in sorted(tensors, key=elements):
-        if elements(f) * _MUCH <= largest and elements(ex.mul(*small, f)) * _MUCH <= largest:
+        if elements(f) * MUCH <= largest and elements(ex.mul(*small, f)) * MUCH <= largest:
             small.append(f)
     worthwhile = len(small) + (len(tensors) < len(factors)) > 1
     return tuple(small) if worthwhile and not all(map(is_divisor, small)) else ()

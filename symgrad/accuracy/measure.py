@@ -24,6 +24,7 @@ from symgrad.accuracy.machine import machine_form
 from symgrad.accuracy.sample import Sample
 from symgrad.accuracy.sides import equal
 from symgrad.accuracy.simulate import ROUGH, Simulation
+from symgrad.accuracy.smoothness import Smoothness
 from symgrad.accuracy.truth import Truth
 from symgrad.accuracy.vanishing import both_equal
 from symgrad.ir import expr as ex
@@ -172,6 +173,11 @@ class Judge:
             and self._at_ties(other, form)
             and all(check(substitute(other, case), substitute(form, case)) for case in cases)
         )
+
+    @cached_property
+    def smoothness(self) -> Smoothness:
+        """The derivatives of the formula, where a tensor is 0 or large."""
+        return Smoothness(self.formula, self.sample)
 
     @cached_property
     def _at_ties(self) -> Check:

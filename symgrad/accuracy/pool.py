@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property
 from itertools import islice
 
 from symgrad.accuracy.candidates import Candidate, Effort
@@ -11,7 +10,6 @@ from symgrad.accuracy.cost import price
 from symgrad.accuracy.evaluate import FLOAT32, FLOAT64
 from symgrad.accuracy.measure import ALLOWED, Judge
 from symgrad.accuracy.rewrite import Step
-from symgrad.accuracy.smoothness import Smoothness
 from symgrad.accuracy.vanishing import divided_first, near_cancellation
 from symgrad.ir.expr import Expr
 from symgrad.ir.traversal import topological
@@ -174,15 +172,11 @@ class Pool:
 
     def is_rough(self, form: Expr) -> bool:
         """Whether a form of a derivative has none beside a large tensor, where the formula has one."""
-        return not self.is_value and form is not self.formula and self.smoothness.is_lost_beside_large(form)
+        return not self.is_value and form is not self.formula and self.judge.smoothness.is_lost_beside_large(form)
 
     def spoils(self, form: Expr) -> bool:
         """Whether a form is not infinite where the formula is, or that of a derivative has none where it has one."""
         if form is self.formula:
             return False
-        return self.judge.misses_pole(form) or (not self.is_value and self.smoothness.is_lost(form))
+        return self.judge.misses_pole(form) or (not self.is_value and self.judge.smoothness.is_lost(form))
 
-    @cached_property
-    def smoothness(self) -> Smoothness:
-        """The derivatives of the formula where a tensor is 0, or large."""
-        return Smoothness(self.formula, self.judge.sample)

@@ -83,9 +83,15 @@ class Sample:
         return self._moves[target, symbol]
 
     def zeros(self, tensors: Collection[Expr]) -> list[Environment]:
-        """Some points of float64 at which nothing is extreme and one of the tensors is 0: there infinities arise."""
-        near = compress(self.points[FLOAT64], self.near(FLOAT64))
-        return list(islice((p for p in near if any(p.get(t) == 0 for t in tensors)), _MOST_ZEROS))
+        """Some points of float64 at which nothing is extreme and one of the tensors is 0: there infinities arise.
+
+        Each of them is 0 beside others that are not, too.
+        """
+        near = list(compress(self.points[FLOAT64], self.near(FLOAT64)))
+        ordinary = [p for p in near if all(p[t] for t in tensors)][:_MOST_BESIDE]
+        may_be_zero = [t for t in tensors if near and min(p[t] for p in near) <= 0 <= max(p[t] for p in near)]
+        alone = [{**point, t: 0.0} for t in may_be_zero for point in ordinary]
+        return [*alone, *islice((p for p in near if any(p.get(t) == 0 for t in tensors)), _MOST_ZEROS)]
 
     def beside_large(self, tensors: Collection[Expr]) -> list[Environment]:
         """Some points of float32 at which one of the tensors is as large as inputs of exponentials get, as far as it

@@ -38,6 +38,11 @@ class Smoothness:
         """Whether that is so in float32 beside a large tensor: 1 / (1/sigmoid(x) + 1) at -60."""
         return self._is_lost(form, self._large, FLOAT32)
 
+    def loses(self, form: Expr, other: Expr) -> bool:
+        """Whether a form has lost a derivative that another form has."""
+        checks = self.is_lost, self.is_lost_beside_large
+        return any(is_lost(form) and not is_lost(other) for is_lost in checks)
+
     def _is_lost(self, form: Expr, points: Sequence[Environment], target: Format) -> bool:
         for own in (self._formula, form):
             if (own, target) not in self._known:

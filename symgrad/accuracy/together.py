@@ -55,8 +55,8 @@ class Member:
         return substitute(form, {v: k for k, v in self.names.items()}) if self.names else form
 
     def allows(self, found: Candidate) -> bool:
-        """Whether a form is nearly as accurate as the one that was chosen, acceptable if that is, and as right at
-        infinity."""
+        """Whether a form is nearly as accurate as the one that was chosen, acceptable if that is, as right at
+        infinity, and as fit to be differentiated once more."""
         best, acceptable = self.choice.chosen, self.judge.precision.acceptable
         if found.float32.failures > best.float32.failures or found.float64.failures > best.float64.failures:
             return False
@@ -68,6 +68,8 @@ class Member:
         if self.judge.is_noise(found.form) and not self.judge.is_noise(best.form):
             return False
         if self.judge.misses_pole(found.form) and not self.judge.misses_pole(best.form):
+            return False
+        if not self.is_value and self.judge.smoothness.loses(found.form, best.form):
             return False
         limits = self.judge.limits
         return not self.may_be_infinite or limits.missed(found.form) <= limits.missed(best.form)

@@ -115,8 +115,11 @@ class Workbench(Judges):
     def _settled(self, root: Expr) -> Expr:
         return self._by_region(root, self._chosen_form)
 
-    def _chosen_form(self, region: Expr) -> Expr:
-        return self._guarded(self._placed(self.chosen(region), region), _MODERATE)
+    def _chosen_form(self, region: Expr, *, is_value: bool = True) -> Expr:
+        return self._guarded(self._placed(self.chosen(region, is_value=is_value), region), _MODERATE)
+
+    def _form_in_derivative(self, region: Expr) -> Expr:
+        return self._chosen_form(region, is_value=False)
 
     def _derive(self, region: Expr) -> Expr:
         """Keep the partials of the form that was chosen for a region, beside those of the region itself."""
@@ -170,12 +173,12 @@ class Workbench(Judges):
         chosen = Candidate(flat, *scores, cost(flat), wide)
         return replace(choice, chosen=chosen, candidates=(*choice.candidates, chosen))
 
-    def chosen(self, region: Expr) -> Choice:
-        """How the form of a region of forward was chosen."""
+    def chosen(self, region: Expr, *, is_value: bool = True) -> Choice:
+        """How the form of a region was chosen: of forward, or of what a tensor operation of a derivative reads."""
         flat, back = isolate(region)
         if flat not in self.values:
             self._stand_ins[flat] = back
-            self.values[flat] = self._choose(flat)
+            self.values[flat] = self._choose(flat, is_value=is_value)
         return self.values[flat]
 
     def _choose(self, region: Expr, other: Expr | None = None, *, is_value: bool = True) -> Choice:
@@ -300,9 +303,9 @@ class Workbench(Judges):
         infinite = {s for s, operation in back.items() if may_be_infinite(operation)}
         own = (s for s in flat.tensors if s["kind"] == "tensor" and s not in one)
         floats = {s: self._range(s) for s in sorted(own, key=lambda s: s.name)}
-        return substitute(
-            guard(flat, [*moderate, *at_round_numbers(moderate, floats, most)], infinite, far=most > _MODERATE), back
-        )
+        round_numbers = at_round_numbers(moderate, floats, most)
+        far = floats if most > _MODERATE else {}
+        return substitute(guard(flat, [*moderate, *round_numbers], infinite, far), back)
 
     def _settle_operations(self, root: Expr) -> Expr:
         """Operands of tensor operations of forward in their chosen forms, so that forward's values are shared."""
@@ -311,11 +314,11 @@ class Workbench(Judges):
         forward = [n for n in order if is_tensor_op(n) and not n.is_differential]
         settled: dict[Expr, Expr] = {}
         if held(root) is root:
-            self._map_operations(forward, self._chosen_form, settled)
+            self._map_operations(forward, self._form_in_derivative, settled)
         for node in order:
             args = [mapped[a] for a in node.args]
             if is_tensor_op(node) and not node.is_differential:
-                mapped[node] = settled.get(node) or self._settled(node)
+                mapped[node] = settled.get(node) or self._by_region(node, self._form_in_derivative)
             else:
                 mapped[node] = rebuild(node, args)
         return mapped[root]

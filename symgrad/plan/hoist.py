@@ -7,6 +7,7 @@ What holds no cotangent or tangent is left alone, for it is shared with forward.
 from __future__ import annotations
 
 from symgrad.accuracy.cost import is_product
+from symgrad.accuracy.machine import MUCH
 from symgrad.analysis.integers import is_whole_tensor
 from symgrad.analysis.sizes import elements
 from symgrad.differentiate.modes import region_leaves
@@ -60,7 +61,7 @@ def _simplified(node: Expr) -> Expr:
     if node.op == "add":
         node = _with_one_factor(joined_outer_products(rejoined(node)))
     if node.op == "mul":
-        node = _without_signs(_without_ones(node))
+        node = _with_powers_apart(_without_signs(_without_ones(node)))
     if node.op == "where":
         node = _of_small_choice(node)
     return node if node.op in TENSOR_OPS or not node.args else _without_expansions(node)
@@ -93,6 +94,24 @@ def _without_signs(product: Expr) -> Expr:
         return product
     turned = [ex.add(*(-t for t in f.args)) for f in negative]
     return ex.mul((-1) ** len(negative), *(f for f in product.args if f not in negative), *turned)
+
+
+def _with_powers_apart(product: Expr) -> Expr:
+    """a**2 * (b**2 * c / d) for (a * b)**2 * (c / d), where b, c and d have few elements and are multiplied first: c
+    / d alone may overflow where b is small."""
+
+    def is_small(part: Expr) -> bool:
+        return elements(part) * MUCH <= elements(product)
+
+    if sum(map(is_small, product.args)) < 2:
+        return product
+    factors: list[Expr] = []
+    for factor in product.args:
+        base, exponent = ex.split_power(factor)
+        n = exponent.number
+        is_apart = base.op == "mul" and n is not None and n.denominator == 1 and any(map(is_small, base.args))
+        factors += [ex.power(part, exponent) for part in base.args] if is_apart else [factor]
+    return ex.mul(*factors)
 
 
 def _without_numbers(product: Expr) -> Expr:

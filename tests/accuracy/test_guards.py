@@ -197,3 +197,17 @@ def test_what_a_guard_holds_is_still_added_up_first_in_the_sum_that_has_it() -> 
         ratio = mp.mpf(p.item()) / mp.mpf(q.item())
         right = float(ratio - mp.log(ratio) - 1)
     assert abs(item.function(p, q).item() - right) <= 1e-4 * right
+
+
+def test_a_series_that_is_dead_near_zero_shows_in_no_second_derivative() -> None:
+    """Of the Bessel functions at large arguments; a dead power of 1 / kappa overflows below what is sampled."""
+    item = compiled_text(
+        "\nop: von_mises\ntensors: {x: {grad: false}, mu: , kappa: {domain: '(0, oo)'}}\n"
+        "outputs: {y: log(i0e(kappa)) + kappa - kappa * cos(x - mu)}\n"
+    )
+    kappa = torch.tensor([1e-6, 1e-4, 1e-2, 1.0], requires_grad=True)
+    (first,) = torch.autograd.grad(
+        item.function(torch.tensor(0.1), torch.tensor(0.3), kappa).sum(), kappa, None, True, True
+    )
+    (second,) = torch.autograd.grad(first.sum(), kappa)
+    torch.testing.assert_close(second, torch.tensor([0.5, 0.5, 0.499963, 0.354338]), rtol=1e-4, atol=0)

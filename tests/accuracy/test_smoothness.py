@@ -60,3 +60,39 @@ def test_logarithms_of_squares_have_second_derivatives_at_zero(formula: str, sec
     (first,) = torch.autograd.grad(item.function(*(values[n] for n in names)).sum(), x, create_graph=True)
     (found,) = torch.autograd.grad(first.sum(), x)
     assert found.tolist() == pytest.approx([second] * 3)
+
+
+@pytest.mark.parametrize(
+    "formula",
+    [
+        "n**2 / (1 + h * n**2)",
+        "n**2 / (n**2 + h**2) * h**2",
+        "n * h / (n**2 + h**2)",
+        "n**3 / (h**3 + n**3)",
+        "h * n**2 / (h + n**2)",
+    ],
+)
+def test_quotients_of_powers_have_second_derivatives_at_zero(formula: str) -> None:
+    """Written over 1 / n**2, or as another value that is, they have none; h is not 0."""
+    item = compiled_text(f"op: f\ntensors: {{n: , h: }}\noutputs: {{y: '{formula}'}}\n")
+    second: list[torch.Tensor] = []
+    for function in (item.function, item.composite):
+        n = torch.tensor([0.0, 0.0, 0.0, 1.5], dtype=torch.float64, requires_grad=True)
+        h = torch.tensor([0.3, 1.7, 20.0, 0.4], dtype=torch.float64, requires_grad=True)
+        first = torch.autograd.grad(function(n, h).sum(), (n, h), create_graph=True)
+        second += [torch.stack(torch.autograd.grad(0.3 * first[0].sum() + first[1].sum(), (n, h)))]
+    torch.testing.assert_close(*second)
+
+
+def test_what_a_sum_of_a_gradient_reads_can_be_differentiated() -> None:
+    """The loss of Bayesian personalised ranking: its quotient by a sigmoid squares it, in the sum of a row, too."""
+    shapes = "p: {shape: [B]}, q: {shape: [B, K]}"
+    item = compiled_text(
+        f"op: f\ntensors: {{{shapes}}}\noutputs: {{y: '-mean(log(sigmoid(p[:, None] - q) + 1e-10))'}}\n"
+    )
+    p = torch.tensor([-120.0, -80.0, -50.0, -20.0, 3.0], requires_grad=True)
+    second: list[torch.Tensor] = []
+    for function in (item.function, item.composite):
+        (first,) = torch.autograd.grad(function(p, torch.zeros(5, 1)), p, create_graph=True)
+        second += torch.autograd.grad(first.sum(), p)
+    torch.testing.assert_close(*second, rtol=1e-4, atol=1e-30)

@@ -262,3 +262,23 @@ def test_what_is_expanded_is_not_added_up_one_after_the_other(formula: str) -> N
     doubles = x.double(), y.double(), s.detach().double().requires_grad_()
     (right,) = torch.autograd.grad(item.composite(*doubles).sum(), doubles[2])
     torch.testing.assert_close(found.double(), right, rtol=2e-5, atol=0)
+
+
+def test_a_power_of_few_elements_is_multiplied_with_the_others() -> None:
+    """In (x * s)**2 * (g / r) the quotient alone overflows where r is small, though s is, too."""
+    g, small, r = symbol("grad_z", "cotangent", ("N", 1)), summed(ROWS), summed(ROWS**2)
+    product = (ROWS * small) ** 2 * g / r**3
+    assert hoisted(product) is ROWS**2 * small**2 * g / r**3
+    assert hoisted((ROWS * small) ** 2 * WHOLE) is (ROWS * small) ** 2 * WHOLE
+
+
+def test_rows_of_zeros_have_gradients_beside_their_eps() -> None:
+    """Silent signals in the signal-to-distortion ratio, whose cube of 1 / eps overflows."""
+    item = compiled_text(
+        "op: f\ntensors: {e: {shape: [B, T]}, r: {shape: [B, T]}}\nlet:\n"
+        "  along: sum(e * r, dim=-1, keepdim=True) / (sum(r**2, dim=-1, keepdim=True) + 1e-8) * r\n"
+        "outputs:\n  y: mean(log10(sum(along**2, dim=-1) / (sum((e - along)**2, dim=-1) + 1e-8) + 1e-8))\n"
+    )
+    e, r = (torch.zeros(2, 16, requires_grad=True) for _ in range(2))
+    for gradient in torch.autograd.grad(item.function(e, r), (e, r)):
+        assert torch.equal(gradient, torch.zeros(2, 16))
