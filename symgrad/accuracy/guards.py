@@ -21,6 +21,7 @@ from symgrad.spec.interval import Interval
 Ranges = Mapping[Expr, Interval]
 _NOWHERE: Ranges = {}
 
+
 def guard(root: Expr, points: Sequence[Environment], infinite: Collection[Expr] = (), far: Ranges = _NOWHERE) -> Expr:
     """Give functions in a dead branch a harmless argument, where they or their slopes could be non-finite there.
 

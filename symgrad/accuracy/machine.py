@@ -196,6 +196,14 @@ def _factors(factor: Fraction, factors: tuple[Expr, ...], lowered: Lowered) -> E
         variables = [f for f in numerators if f.op == "sym"]
         numerators = [f for f in numerators if f.op != "sym"]
     operands = _in_order(numerators, lowered)
+    of_rows = [f.args[0] for f in divisors] + [f for f in numerators if not (f.op == "sym" and f.is_differential)]
+    if len(operands) > 1 and divisors and all(map(_is_reduced, of_rows)):
+        # a / d * b / d: products of sums of squares overflow long before their quotients do.
+        divisors = [step for d in divisors for step in _stepwise(d)]
+        for operand in operands[:-1]:
+            value = _times(value, [operand])
+            value = _divide(value, divisors.pop(0), lowered) if divisors else value
+        operands = operands[-1:]
     squared = next((k for k, d in enumerate(divisors) if d.args[1].number == -2), None)
     if squared is not None and len(operands) > 2:
         # a * b / d * c / d: the product of three overflows where the quotient does not.
@@ -341,13 +349,24 @@ def _divide(value: Expr, divisor: Expr, lowered: Lowered) -> Expr:
     return make("div", value, by)
 
 
+def _stepwise(divisor: Expr) -> list[Expr]:
+    """A divisor d**2 as d and d, and d**1.5 as d and its root, which is at hand."""
+    base, exponent = divisor.args
+    n = exponent.number
+    if n is None or (n not in _STEPWISE and n != -2):
+        return [divisor]
+    half = [make("pow", base, ex.num(-HALF["value"]))] if n.denominator == 2 else []
+    return [make("pow", base, MINUS_ONE)] * int(-n) + half
+
+
 _STEPWISE = frozenset({Fraction(-3, 2), Fraction(-5, 2), Fraction(-3)})  # exponents of derivatives of norms
+_OF_ROWS = _REDUCTIONS | {"var", "std", "norm"}
 
 
 @PerNode
 def _is_reduced(value: Expr) -> bool:
     """Whether a value is one for each row, or for a whole tensor."""
-    return value.op in _REDUCTIONS or (value.op in ("add", "mul", "pow") and any(map(_is_reduced, value.args)))
+    return value.op in _OF_ROWS or (value.op in ("add", "mul", "pow") and any(map(_is_reduced, value.args)))
 
 
 def _power(node: Expr, lowered: Lowered) -> Expr:

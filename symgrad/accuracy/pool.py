@@ -133,7 +133,11 @@ class Pool:
                         self._as_written(chosen.form)
             del self.measured[chosen.form]
             self.rejected.add(chosen.form)
-        if flawed is None:
+        if flawed is None:  # so many of one kind that all of it goes
+            for form in list(self.measured):
+                if self.spoils(form):
+                    del self.measured[form]
+                    self.rejected.add(form)
             return pick()
         self.measured[flawed.form] = flawed
         return flawed
@@ -179,4 +183,3 @@ class Pool:
         if form is self.formula:
             return False
         return self.judge.misses_pole(form) or (not self.is_value and self.judge.smoothness.is_lost(form))
-

@@ -6,7 +6,7 @@ from symgrad.ir.expr import ONE, ZERO, Expr
 from symgrad.ir.traversal import PerNode, topological
 from symgrad.ops.tensors import TENSOR_OPS, data_arguments, is_index, is_number, typed_arguments
 
-__all__ = ["WHOLE", "holds_integers", "is_integer", "is_of_truths", "is_whole_tensor"]
+__all__ = ["WHOLE", "holds_integers", "is_integer", "is_of_truths", "is_whole_tensor", "is_whole_valued"]
 
 _INTEGER_KINDS = frozenset({"int_tensor", "bool_tensor", "int", "bool"})
 # Element-wise functions of integers that are integers.
@@ -29,6 +29,22 @@ def is_integer(root: Expr) -> bool:
 def is_whole_tensor(value: Expr) -> bool:
     """Whether torch has a value of declared integers as a tensor of integers."""
     return any(t["kind"] == "int_tensor" for t in value.tensors) and is_integer(value)
+
+
+def is_whole_valued(value: Expr) -> bool:
+    """Whether all elements are whole numbers, of whatever type: a count of those of a float tensor, too."""
+    return bool(value.tensors) and _is_whole_valued(value)
+
+
+@PerNode
+def _is_whole_valued(node: Expr) -> bool:
+    if node.op == "where":
+        return all(map(_is_whole_valued, node.args[1:]))
+    if node.op in ("floor", "ceil", "round"):
+        return True
+    if node.op == "expand" or node.op in WHOLE or (node.op in TENSOR_OPS and TENSOR_OPS[node.op].whole):
+        return all(map(_is_whole_valued, data_arguments(node)))
+    return _is_integer(node)
 
 
 def is_of_truths(value: Expr) -> bool:

@@ -15,7 +15,8 @@ MIRRORED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le", "eq": "eq", "ne": "n
 def compare(op: str, left: Scalar, right: Scalar) -> Expr:
     """A comparison, decided where both sides are rational or text constants, or the same whatever they are.
 
-    What depends on no tensor comes second. Whether a multiple of a value is zero is asked of the value.
+    What depends on no tensor comes second. Whether a multiple of a value is zero is asked of the value, and whether a
+    truth value is, of the condition.
     """
     left, right = as_expr(left), as_expr(right)
     if left.op == right.op and left.op in ("num", "text"):
@@ -26,6 +27,8 @@ def compare(op: str, left: Scalar, right: Scalar) -> Expr:
         return compare(MIRRORED[op], right, left)
     if op in ("eq", "ne") and right is ZERO and left.op == "mul":
         _, left = split_coefficient(left)
+    if op in ("eq", "ne") and right is ZERO and left.op == "where" and left.args[1:] == (ONE, ZERO):
+        return left.args[0] if op == "ne" else logical("not", left.args[0])
     return make(op, left, right)
 
 

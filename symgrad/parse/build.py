@@ -355,6 +355,8 @@ class Builder:
         """The size of a dimension: `x.shape[0]`."""
         value, number = self.scoped(tensor), whole_number(dim)
         known = extent(value)
+        if number is not None and not known.exact and not known.dims:
+            self.fail(dim, "a size is that of a declared dimension; name it, as in 'shape: [..., N]', and write N")
         if number is None or not -len(known.dims) <= number < (len(known.dims) if known.exact else 0):
             self.fail(dim, f"this is of {known}, and of no dimension of it; a dimension is a whole number")
         return ex.make("count", value, dim=(number - len(known.dims) if number >= 0 else number,))

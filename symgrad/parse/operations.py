@@ -9,7 +9,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from symgrad.accuracy.evaluate import exact
-from symgrad.analysis.integers import holds_integers, is_integer, is_whole_tensor
+from symgrad.analysis.integers import holds_integers, is_integer, is_whole_tensor, is_whole_valued
 from symgrad.ir.branches import ends, split
 from symgrad.ir.expr import HALF, MINUS_ONE, OO, Expr, make
 from symgrad.ir.traversal import topological
@@ -137,10 +137,18 @@ def apply(
     builder: Builder, node: ast.AST, row: TensorOp, operands: Sequence[Expr], attributes: Mapping[str, Any]
 ) -> Expr:
     """A tensor operation on values; absent attributes have their defaults."""
+    operands = [_as_places(a) if k in row.integer else a for k, a in enumerate(operands)]
     _need_tensors(builder, node, row, operands)
     complete = {**{a.name: a.default for a in row.attributes}, **attributes}
     definition = row.definition or (lambda *args, **attrs: make(row.name, *args, **attrs))
     return _made(builder, node, lambda: definition(*operands, **complete))
+
+
+def _as_places(value: Expr) -> Expr:
+    """Places that were counted among floats, as integers."""
+    if is_number(value) or is_whole_tensor(value) or is_index(value) or not is_whole_valued(value):
+        return value
+    return make("to_int", value)
 
 
 def _need_tensors(builder: Builder, node: ast.AST, row: TensorOp, operands: Sequence[Expr]) -> None:

@@ -116,7 +116,7 @@ def _extremum(builder: Builder, name: str, node: ast.Call) -> Expr:
     if len(node.args) == 1 and reduction:
         operand = builder.scoped(node.args[0])
         return builder.shaped(apply(builder, node, TENSOR_OPS[reduction], (operand,), {}))
-    if len(node.args) < 2:
+    if len(node.args) + len(node.keywords) < 2:
         builder.fail(node, f"{name}(a, b) takes at least 2 arguments")
     values = paired(*builder.each(builder.number, node.args))
     check_sizes(builder, node, values)
@@ -206,12 +206,23 @@ def _size_of(builder: Builder, name: str, node: ast.Call) -> Expr:
     return builder.size(given["input"], given["dim"])
 
 
+def _arange(builder: Builder, name: str, node: ast.Call) -> Expr:
+    """``arange(end)``, and ``arange(start, end)`` as ``arange(end - start) + start``."""
+    row = TENSOR_OPS[name]
+    if len(node.args) + len(node.keywords) < 2:
+        return tensor_call(builder, name, node)
+    bound = bind(builder, name, node, ("start", "end"), 2)
+    start, end = builder.each(builder.scoped, (bound["start"], bound["end"]))
+    return builder.shaped(apply(builder, node, row, (end - start,), {})) + start
+
+
 SPECIAL: Mapping[str, Callable[[Builder, str, ast.Call], Expr]] = {
     "grad": _grad,
     "again": _again,
     "size": _size_of,
     **CASTS,
     **dict.fromkeys(("contiguous", "clone"), _as_it_is),
+    "arange": _arange,
     "where": _where,
     "ITE": _where,
     **dict.fromkeys(_RELATIONS, _relation),

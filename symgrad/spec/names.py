@@ -31,7 +31,7 @@ _TAKEN_BY: tuple[tuple[str, frozenset[str]], ...] = (
     ("a module of Python", frozenset(sys.stdlib_module_names)),
     (
         "a module that the files need",
-        frozenset({"torch", "test", "numpy", "pytest", "conftest", "triton", "rt", "rtk"}),
+        frozenset({"symgrad", "torch", "test", "numpy", "pytest", "conftest", "triton", "rt", "rtk"}),
     ),
     ("a class of torch, in capitals", frozenset({"tensor", "function", "module", "parameter"})),
     ("no file name on every system", frozenset({"con", "prn", "aux", "nul", "com1", "lpt1"})),

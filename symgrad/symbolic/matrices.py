@@ -126,6 +126,7 @@ def contracted(expr: Any, symbols: dict[Any, Expr]) -> Any:
 
     if not expr.has(sympy.Indexed):
         return expr
+    _check_ranges(expr)
     places: dict[Any, Any] = {}
     for total in sorted(_totals(expr), key=lambda s: len(list(sympy.preorder_traversal(s)))):  # the innermost first
         inner = total.xreplace(places)
@@ -135,6 +136,19 @@ def contracted(expr: Any, symbols: dict[Any, Expr]) -> Any:
             symbols[place] = value
             places[total] = sympy.IndexedBase(place.name)[indices] if indices else place
     return _each_once(*_without_indices(expr.xreplace(places)))[0]
+
+
+def _check_ranges(expr: Any) -> None:
+    """Raises NotConvertible if a sum or product takes a part of a dimension whose size is declared."""
+    import sympy
+
+    for total in _totals(expr):
+        uses = [(i, n) for e in total.atoms(sympy.Indexed) for i, n in zip(e.indices, e.base.shape or (), strict=False)]
+        for index, *ends in total.limits:
+            for size in (size for used, size in uses if used == index):
+                if len(ends) == 2 and sympy.expand(ends[1] + 1 - size) != 0:
+                    ranges = f"the index {index} from {ends[0]} to {ends[1]} of a dimension of size {size}"
+                    raise NotConvertible(f"{ranges}: {_WHOLE}")
 
 
 def _contraction(total: Any, symbols: dict[Any, Expr]) -> tuple[Expr, tuple[Any, ...]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, lru_cache, partial
 from math import lcm
 from typing import Any
 
@@ -30,6 +30,7 @@ _LARGEST_TRIED = 24  # of one that the slowest gets, which tries all others: 4 s
 _LARGEST_DEGREE = 64  # of what SymPy takes for a polynomial: to factor it takes long, or for ever
 _LARGEST_NUMBER = 1000  # of numerators and denominators that SymPy is told
 _MOST_CALLS = 250_000  # of Python functions, by one simplifier: products of sums that are multiplied out have no end
+_MOST_UNFINISHED = 3  # simplifiers that take too long for a formula, before the others are not asked
 _MOST_GROWN = 3  # times as many operations as before
 # Functions that are there for what floats do: SymPy writes them as what overflows, or is 0 * oo.
 _OF_FLOATS = frozenset(
@@ -62,22 +63,24 @@ def spellings(formula: Expr, points: Sequence[Environment]) -> Iterator[Spelling
     """Spellings of a formula, for variables with the signs that they have at `points`. Imports SymPy."""
     if len(topological(formula)) > _LARGEST or formula.op in ("sym", "num"):
         return
-    import sympy
-
     opaque, functions = _with_functions_named(formula)
     given, numbers = _with_numbers_named(opaque)
     points = [_with_values(point, functions) for point in points]
-    symbols = {s: _with_sign(s, points) for s in opaque.symbols if not s.is_boolean and s["kind"] != "str"}
-    symbols |= {s: sympy.Symbol(s.name, positive=True) for s in numbers}
-    back = {own: s for s, own in symbols.items()}
+    positive = frozenset(s for s in opaque.symbols if _is_positive(s, points)) | frozenset(numbers)
     seen = {formula}
     is_polynomial = _degree(formula, given) <= _LARGEST_DEGREE
-    for name, respell, largest in _simplifiers():
+    unfinished = 0
+    for name in _simplifiers():
+        if unfinished == _MOST_UNFINISHED:
+            return
         if name in _OF_POLYNOMIALS and not is_polynomial:
             continue
         try:
-            after = bounded(partial(_respelled, given, respell, largest, symbols, back), given, _MOST_CALLS)
+            after = _spelled(given, name, positive)
         except (NotConvertible, *SYMPY_FAULTS):
+            continue
+        if after is None:
+            unfinished += 1
             continue
         after = found = substitute(after, numbers)
         for own in reversed(functions):
@@ -87,6 +90,16 @@ def spellings(formula: Expr, points: Sequence[Environment]) -> Iterator[Spelling
             continue
         seen.add(found)
         yield Spelling(name, found, opaque, after, points)
+
+
+@lru_cache(maxsize=128)
+def _spelled(given: Expr, simplifier: str, positive: frozenset[Expr]) -> Expr | None:
+    """A formula as a simplifier of SymPy's writes it, where some of its variables are positive; None where that takes
+    too long."""
+    symbols = {s: _of_sympy(s, s in positive) for s in given.symbols if not s.is_boolean and s["kind"] != "str"}
+    respell, largest = _simplifiers()[simplifier]
+    back = {own: s for s, own in symbols.items()}
+    return bounded(partial(_respelled, given, respell, largest, symbols, back), None, _MOST_CALLS)
 
 
 def _with_functions_named(formula: Expr) -> tuple[Expr, dict[Expr, Expr]]:
@@ -174,35 +187,41 @@ def _logs_of_powers(formula: Expr) -> int:
     return sum(any(f.op == "pow" and f.args[1].symbols for f in inside.factors) for inside in logs)
 
 
-def _with_sign(symbol: Expr, points: Sequence[Environment]) -> Any:
-    """A symbol of SymPy's that assumes the sign which all points have."""
+def _is_positive(symbol: Expr, points: Sequence[Environment]) -> bool:
+    """Whether a variable is positive at all points."""
+    values = [p[symbol] for p in points if symbol in p]
+    return bool(values) and all(v > 0 for v in values)
+
+
+def _of_sympy(symbol: Expr, positive: bool) -> Any:
     import sympy
 
-    values = [p[symbol] for p in points if symbol in p]
     integer = {"integer": True} if symbol["kind"] in ("int", "int_tensor") else {"real": True}
-    if values and all(v > 0 for v in values):
-        return sympy.Symbol(symbol.name, positive=True, **integer)
-    return sympy.Symbol(symbol.name, **integer)
+    return sympy.Symbol(symbol.name, **({"positive": True, **integer} if positive else integer))
 
 
-def _simplifiers() -> Iterator[tuple[str, Callable[[Any], Any], int]]:
+@cache
+def _simplifiers() -> Mapping[str, tuple[Callable[[Any], Any], int]]:
+    """By name, with the number of operations that a formula may have."""
     import sympy
 
     def logarithms(e: Any) -> Any:
         return sympy.expand_log(sympy.powsimp(sympy.powdenest(e)), deep=True)
 
-    yield "factor", _factored_parts, _LARGEST
-    yield "factor of the whole", lambda e: sympy.factor(e, deep=True), _LARGEST
-    yield "expand_log", logarithms, _LARGEST
-    yield "trigsimp", sympy.trigsimp, _LARGEST_SIMPLIFIED
-    yield "simplify", sympy.simplify, _LARGEST_TRIED
-    yield "together", sympy.together, _LARGEST
-    yield "cancel", sympy.cancel, _LARGEST_SIMPLIFIED
-    yield "expand", sympy.expand, _LARGEST_SIMPLIFIED
-    yield "powsimp", sympy.powsimp, _LARGEST
-    yield "logcombine", sympy.logcombine, _LARGEST
-    yield "factor of exponentials", lambda e: sympy.factor(sympy.expand(e.rewrite(sympy.exp))), _LARGEST_SIMPLIFIED
-    yield "rewrite(exp)", lambda e: sympy.expand(e.rewrite(sympy.exp)), _LARGEST_SIMPLIFIED
+    return {
+        "factor": (_factored_parts, _LARGEST),
+        "factor of the whole": (lambda e: sympy.factor(e, deep=True), _LARGEST),
+        "expand_log": (logarithms, _LARGEST),
+        "trigsimp": (sympy.trigsimp, _LARGEST_SIMPLIFIED),
+        "simplify": (sympy.simplify, _LARGEST_TRIED),
+        "together": (sympy.together, _LARGEST),
+        "cancel": (sympy.cancel, _LARGEST_SIMPLIFIED),
+        "expand": (sympy.expand, _LARGEST_SIMPLIFIED),
+        "powsimp": (sympy.powsimp, _LARGEST),
+        "logcombine": (sympy.logcombine, _LARGEST),
+        "factor of exponentials": (lambda e: sympy.factor(sympy.expand(e.rewrite(sympy.exp))), _LARGEST_SIMPLIFIED),
+        "rewrite(exp)": (lambda e: sympy.expand(e.rewrite(sympy.exp)), _LARGEST_SIMPLIFIED),
+    }
 
 
 _OF_POLYNOMIALS = frozenset(

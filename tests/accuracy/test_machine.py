@@ -237,3 +237,37 @@ def test_a_root_of_a_mean_divides_step_by_step(exponent):
     assert all(n.args[1].number in (Fraction(1, 2), 2) for n in topological(steps) if n.op == "pow")
     whole = machine_form(x * (x**2 + 1) ** exponent)  # of elements, whose range is measured
     assert any(n.op == "pow" and n.args[1].number == -exponent for n in topological(whole))
+
+
+def test_products_of_sums_over_rows_are_divided_in_turn() -> None:
+    """Of numbers as large as inputs get, sums of squares overflow in products long before their quotients do."""
+    x = symbol("x", "tensor", ("N", "D"))
+    n, s = (make("sum", value, dim=-1, keepdim=True) for value in (x**2, x**3))
+    g = symbol("grad_y", "cotangent", ("N", 1))
+    form = machine_form(s * n**2 * g / (n + 1) ** 3)
+    values = {n: 1e16, s: 1e16, g: 1.0}
+    largest = 0.0
+
+    def value(node: Expr) -> float:
+        nonlocal largest
+        if node in values:
+            return values[node]
+        if node.number is not None:
+            return float(node.number)
+        parts = [value(a) for a in node.args]
+        result = {"add": sum, "mul": math.prod, "pow": lambda p: p[0] ** p[1], "div": lambda p: p[0] / p[1]}[node.op](
+            parts
+        )
+        largest = max(largest, result)
+        return result
+
+    assert value(form) == pytest.approx(1.0)
+    assert largest < 1e38
+
+
+def test_a_variance_divides_in_steps_as_a_sum_does() -> None:
+    x = symbol("x", "tensor", ("N", "D"))
+    spread = make("var", x, dim=-1, correction=0, keepdim=True) + 1
+    assert machine_form(x / spread ** Fraction(3, 2)) is make(
+        "div", make("div", x, machine_form(spread)), make("pow", machine_form(spread), ex.HALF)
+    )

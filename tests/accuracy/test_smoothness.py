@@ -96,3 +96,17 @@ def test_what_a_sum_of_a_gradient_reads_can_be_differentiated() -> None:
         (first,) = torch.autograd.grad(function(p, torch.zeros(5, 1)), p, create_graph=True)
         second += torch.autograd.grad(first.sum(), p)
     torch.testing.assert_close(*second, rtol=1e-4, atol=1e-30)
+
+
+def test_where_many_forms_have_no_second_derivative_one_is_taken_that_has() -> None:
+    """The distance on a sphere of two points of one meridian: written over the sine of no difference it is NaN."""
+    item = compiled_text(
+        "op: f\ntensors: {a: , b: , c: , d: }\n"
+        "let: {h: sin((c - a) / 2)**2 + cos(a) * cos(c) * sin((d - b) / 2)**2}\noutputs: {y: 2 * asin(sqrt(h))}\n"
+    )
+    second: list[torch.Tensor] = []
+    for function in (item.function, item.composite):
+        points = [torch.tensor([v], dtype=torch.float64, requires_grad=True) for v in (0.8, 0.1, 0.9, 0.1)]
+        first = torch.autograd.grad(function(*points), points, create_graph=True)
+        second.append(torch.stack(torch.autograd.grad(sum(g * (k + 1) for k, g in enumerate(first)), points)))
+    torch.testing.assert_close(*second)

@@ -76,3 +76,11 @@ def test_whether_a_multiple_is_zero_is_asked_of_the_value() -> None:
     assert truth.compare("ne", 0, -2 * x) == truth.compare("ne", x, 0)
     assert truth.compare("gt", -x, 0) != truth.compare("lt", x, 0), "backward of relu(-x) asks that"
     assert truth.compare("eq", 2 * x, 1) != truth.compare("eq", x, 1)
+
+
+def test_whether_a_truth_value_is_zero_is_asked_of_the_condition() -> None:
+    holds = truth.compare("gt", X, 1)
+    value = truth.where(holds, 1, 0)
+    assert truth.compare("ne", value, 0) is holds
+    assert truth.compare("eq", value, 0) is truth.logical("not", holds)
+    assert truth.compare("ne", truth.where(holds, 0, 1), 0).op == "ne"

@@ -236,6 +236,15 @@ def test_shapes_may_be_asked_for_as_in_torch() -> None:
     ]
 
 
+def test_a_range_may_have_a_start_as_in_torch() -> None:
+    scope = "{op: f, tensors: {x: {shape: [N, D]}}, outputs: {y: '%s'}}"
+    found, right = (
+        parse_formulas(parse_spec(scope % text, "a.yaml")).outputs["y"]
+        for text in ("x * arange(1, x.shape[-1] + 1)", "x * (arange(D) + 1)")
+    )
+    assert found is right
+
+
 @pytest.mark.parametrize("sizes", ["N, 4", "2 * N", "2, N, 3"])
 def test_a_reshape_that_fits_for_no_size_is_refused(sizes: str) -> None:
     text = f"op: f\ntensors: {{a: {{shape: [N, 3]}}}}\noutputs: {{y: 'reshape(a, {sizes})'}}\n"

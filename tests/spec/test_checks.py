@@ -86,6 +86,7 @@ def test_all_mistakes_come_at_once_in_the_order_of_the_file() -> None:
             "test",
             "test_x",
             "conftest",
+            "symgrad",
             "isinstance",
             "float",
             "math",

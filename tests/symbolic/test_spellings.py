@@ -129,10 +129,24 @@ def test_a_simplifier_that_finds_no_end_is_left(monkeypatch: pytest.MonkeyPatch)
         while True:
             str(expr)
 
-    others = [own for own in module._simplifiers() if own[0] == "factor"]
-    monkeypatch.setattr(module, "_simplifiers", lambda: iter([("endless", endless, 120), *others]))
+    own = module._simplifiers()["factor"]
+    square = formula("a**2 - 2*a*b + b**2", "a", "b")
     monkeypatch.setattr(module, "_MOST_CALLS", 10_000)
-    assert [s.simplifier for s in spellings(formula("a**2 - 2*a*b + b**2", "a", "b"), points("a", "b"))] == ["factor"]
+    monkeypatch.setattr(module, "_simplifiers", lambda: {"endless": (endless, 120), "factor": own})
+    assert [s.simplifier for s in spellings(square, points("a", "b"))] == ["factor"]
+    several = {f"endless {k}": (endless, 120) for k in range(3)}
+    monkeypatch.setattr(module, "_simplifiers", lambda: {**several, "factor": own})
+    assert not list(spellings(square, points("a", "b"))), "a formula for which several find none is given up"
+
+
+def test_a_formula_is_respelled_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A search that begins anew, for points that were missed, does not ask SymPy again."""
+    asked: list[object] = []
+    monkeypatch.setattr(module, "_simplifiers", lambda: {"counted": (lambda e: asked.append(e) or e.factor(), 120)})
+    square = formula("a**2 - 2*a*b + b**2 + 1", "a", "b")
+    for _ in range(2):
+        list(spellings(square, points("a", "b")))
+    assert len(asked) == 1
 
 
 def test_large_formulas_are_not_respelled() -> None:

@@ -225,6 +225,9 @@ def _accumulated(total: Expr) -> Expr:
 _SQUARE = (Attribute("dim1", "dim", required=True), Attribute("dim2", "dim", required=True))
 
 INTERNAL = (
+    TensorOp(  # floats that are whole numbers, such as those of a count, as places
+        "to_int", torch="{0}.long()", shape_of=0, differentiable=False, whole=True, exact=True
+    ),
     TensorOp(  # an output as the operation computes it: its derivative is the rule that is given for it
         "again",
         operands=("output", "arguments"),

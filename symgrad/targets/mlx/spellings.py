@@ -27,6 +27,7 @@ MLX = Spelling(
         **{name: f"mx.{name}({{0}}, {{attributes}})" for name in ("cumsum", "logsumexp", "logcumsumexp")},
         "softmax": "mx.softmax({0}, {attributes}, precise=True)",
         "log_softmax": "rt.log_softmax({0}, {attributes})",
+        "to_int": "mx.stop_gradient({0}.astype(mx.int32))",
         "max_indices": "mx.stop_gradient(mx.argmax({0}, {attributes}))",
         "min_indices": "mx.stop_gradient(mx.argmin({0}, {attributes}))",
         "sort_indices": "rt.argsort({0}, {attributes})",
