@@ -14,7 +14,9 @@ from symgrad.ir.expr import FALSE, ONE, TRUE, ZERO, Expr, make, num
 from symgrad.ops import functions
 from symgrad.ops.functions import FUNCTIONS
 from symgrad.ops.tensors import TENSOR_OPS, TENSOR_SPELLINGS
+from symgrad.ops.tensors.positions import unit_matrix
 from symgrad.ops.tensors.row import is_number
+from symgrad.ops.tensors.shapes import extent
 from symgrad.parse.alignment import paired
 from symgrad.parse.arguments import bind
 from symgrad.parse.casts import CASTS
@@ -210,11 +212,29 @@ def _arange(builder: Builder, name: str, node: ast.Call) -> Expr:
     """``arange(end)``, and ``arange(start, end)`` as ``arange(end - start) + start``."""
     row = TENSOR_OPS[name]
     if len(node.args) + len(node.keywords) < 2:
-        return tensor_call(builder, name, node)
+        places = _places_of_number(builder, node)
+        return tensor_call(builder, name, node) if places is None else places
     bound = bind(builder, name, node, ("start", "end"), 2)
     start, end = builder.each(builder.scoped, (bound["start"], bound["end"]))
     return builder.shaped(apply(builder, node, row, (end - start,), {})) + start
 
+
+def _eye(builder: Builder, name: str, node: ast.Call) -> Expr:
+    places = _places_of_number(builder, node)
+    return tensor_call(builder, name, node) if places is None else unit_matrix(places)
+
+
+def _places_of_number(builder: Builder, node: ast.Call) -> Expr | None:
+    """The places along a dimension whose size is a number: that of a tensor, which lends its device."""
+    size = node.args[0].value if len(node.args) == 1 and isinstance(node.args[0], ast.Constant) else None
+    if not isinstance(size, int):
+        return None
+    tensors = (b.expr for b in builder.scope.names.values() if b.expr is not None and b.expr.get("kind") in _SHAPED)
+    like = next((t for t in tensors if size in extent(t).dims), None)
+    return None if like is None else builder.shaped(make("arange", num(size), like))
+
+
+_SHAPED = frozenset({"tensor", "int_tensor", "bool_tensor"})
 
 SPECIAL: Mapping[str, Callable[[Builder, str, ast.Call], Expr]] = {
     "grad": _grad,
@@ -223,6 +243,7 @@ SPECIAL: Mapping[str, Callable[[Builder, str, ast.Call], Expr]] = {
     **CASTS,
     **dict.fromkeys(("contiguous", "clone"), _as_it_is),
     "arange": _arange,
+    "eye": _eye,
     "where": _where,
     "ITE": _where,
     **dict.fromkeys(_RELATIONS, _relation),

@@ -50,8 +50,20 @@ def _of_composite(subject: Subject, tensors: Sequence[Any], settings: Settings |
     except (NotImplementedError, RuntimeError):
         kinds = [t.dtype for t in blank if isinstance(t, Tensor) and t.is_floating_point()]
         kind = functools.reduce(torch.promote_types, kinds)
+        if _mixes(formula, blank):
+            kind = torch.promote_types(kind, torch.get_default_dtype())
         outputs = listed(subject, formula(*cast(blank, torch.float64)))
         return [y.to(kind) if y.is_floating_point() else y for y in outputs]
+
+
+def _mixes(formula: Callable[..., Any], blank: Sequence[Any]) -> bool:
+    """Whether a formula with a product of tensors makes numbers of the default dtype, as powers of places are."""
+    with _default_dtype(torch.float64):
+        try:
+            formula(*cast(blank, torch.float32))
+        except RuntimeError:
+            return True
+    return False
 
 
 def _short(tensors: Sequence[Any]) -> str:

@@ -25,7 +25,11 @@ def _places(end: Expr, name: str) -> Expr:
 
 
 def _eye(n: Expr) -> Expr:
-    places = _places(n, "eye")
+    return unit_matrix(_places(n, "eye"))
+
+
+def unit_matrix(places: Expr) -> Expr:
+    """The unit matrix whose rows and columns have these places."""
     return where(compare("eq", unsqueeze(places, -1), places), ONE, ZERO)
 
 

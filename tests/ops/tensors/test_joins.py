@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from compiled import compiled_text
 from derivatives import Shape, check, rand
 
+from symgrad.errors import SpecError
 from symgrad.ir.expr import symbol
 from symgrad.ops.tensors.shapes import extent
 from symgrad.parse import FormulaError, parse_expression
@@ -95,6 +96,16 @@ def test_of_declared_shapes(text: str, plain: Callable[..., Any]) -> None:
 @pytest.mark.parametrize(("text", "plain"), FREE, ids=lambda v: v if isinstance(v, str) else "")
 def test_of_any_shapes(text: str, plain: Callable[..., Any]) -> None:
     check(text, {"x": rand(3, 4)}, like=plain)
+
+
+def test_unit_matrices_and_places_may_have_the_size_of_a_dimension_that_is_a_number() -> None:
+    """As for rotations and deformations of space; of another size, as of none that is declared, none lends a device."""
+    shapes = "f: {shape: [..., 3, 3]}"
+    item = compiled_text(f"op: f\ntensors: {{{shapes}}}\noutputs: {{y: '(f.mT @ f - eye(3)) * arange(3)'}}\n")
+    f = rand(2, 3, 3)
+    torch.testing.assert_close(item.function(f), (f.mT @ f - torch.eye(3)) * torch.arange(3))
+    with pytest.raises(SpecError, match="eye needs the size of a dimension"):
+        compiled_text(f"op: f\ntensors: {{{shapes}}}\noutputs: {{y: 'f[..., :2, :2] - eye(2)'}}\n")
 
 
 def test_rotary_embedding_is_a_rotation_of_halves() -> None:
