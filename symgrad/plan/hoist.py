@@ -7,19 +7,19 @@ What holds no cotangent or tangent is left alone, for it is shared with forward.
 from __future__ import annotations
 
 from symgrad.accuracy.cost import is_product
-from symgrad.accuracy.machine import MUCH
 from symgrad.analysis.integers import is_whole_tensor
 from symgrad.analysis.sizes import elements
 from symgrad.differentiate.modes import region_leaves
 from symgrad.ir import expr as ex
 from symgrad.ir.expr import Expr, make
 from symgrad.ir.traversal import PerNode, rebuild, substitute, topological
-from symgrad.ops.tensors import TENSOR_OPS, is_number, shape_only
+from symgrad.ops.tensors import TENSOR_OPS, is_number
 from symgrad.ops.tensors.extent import SCALAR, positions
 from symgrad.ops.tensors.joins import rejoined
 from symgrad.ops.tensors.products import joined_outer_products
 from symgrad.ops.tensors.shapes import ShapeConflict, extent, same_shape, shape_sources
 from symgrad.ops.tensors.shaping import squeeze
+from symgrad.plan.products import simpler_product, without_numbers
 
 _SUMS = frozenset({"sum", "mean"})
 
@@ -57,11 +57,11 @@ def _simplified(node: Expr) -> Expr:
     if node.op == "squeeze":
         return _without_kept_dimensions(node)
     if is_product(node):
-        return _without_numbers(node)
+        return without_numbers(node)
     if node.op == "add":
         node = _with_one_factor(joined_outer_products(rejoined(node)))
     if node.op == "mul":
-        node = _with_powers_apart(_without_signs(_without_ones(node)))
+        node = simpler_product(node)
     if node.op == "where":
         node = _of_small_choice(node)
     return node if node.op in TENSOR_OPS or not node.args else _without_expansions(node)
@@ -74,62 +74,6 @@ def _without_kept_dimensions(node: Expr) -> Expr:
     if operand.get("keepdim") is not True or node["dim"] != (dim if isinstance(dim, tuple) else (dim,)):
         return node
     return make(operand.op, *operand.args, **{**dict(operand.attrs), "keepdim": False})
-
-
-def _without_ones(product: Expr) -> Expr:
-    """A product without the sum of a softmax, which is 1, where its shape is not needed."""
-    for factor in product.args:
-        if factor.op == "sum" and factor.args[0].op == "softmax" and factor["dim"] == factor.args[0]["dim"]:
-            rest = ex.mul(*(f for f in product.args if f is not factor))
-            if same_shape(shape_sources(rest), product):
-                return rest
-    return product
-
-
-# ------------------------------------------------------------------------------------------------ products
-def _without_signs(product: Expr) -> Expr:
-    """a * (b + c) for -a * (-b - c)."""
-    negative = [f for f in product.args if f.op == "add" and all(ex.split_coefficient(t)[0] < 0 for t in f.args)]
-    if not negative:
-        return product
-    turned = [ex.add(*(-t for t in f.args)) for f in negative]
-    return ex.mul((-1) ** len(negative), *(f for f in product.args if f not in negative), *turned)
-
-
-def _with_powers_apart(product: Expr) -> Expr:
-    """a**2 * (b**2 * c / d) for (a * b)**2 * (c / d), where b, c and d have few elements and are multiplied first: c
-    / d alone may overflow where b is small."""
-
-    def is_small(part: Expr) -> bool:
-        return elements(part) * MUCH <= elements(product)
-
-    if sum(map(is_small, product.args)) < 2:
-        return product
-    factors: list[Expr] = []
-    for factor in product.args:
-        base, exponent = ex.split_power(factor)
-        n = exponent.number
-        is_apart = base.op == "mul" and n is not None and n.denominator == 1 and any(map(is_small, base.args))
-        factors += [ex.power(part, exponent) for part in base.args] if is_apart else [factor]
-    return ex.mul(*factors)
-
-
-def _without_numbers(product: Expr) -> Expr:
-    """c * (a @ g) for (c * a) @ g with a cotangent g, unless the gradient has more elements than a.
-
-    The gradient is a tensor of its own, over which it is multiplied; a has to be left as it is.
-    """
-    if not any(s["kind"] == "cotangent" for s in product.symbols if s.is_differential):
-        return product
-    operands, numbers = list(product.args), []
-    for k, operand in enumerate(operands):
-        if k in shape_only(product) or operand.op != "mul" or operand.is_differential:
-            continue
-        own = [f for f in operand.args if f.is_static]
-        if own and elements(product) <= elements(operand):
-            operands[k] = ex.mul(*(f for f in operand.args if f not in own))
-            numbers += own
-    return ex.mul(*numbers, make(product.op, *operands, **dict(product.attrs))) if numbers else product
 
 
 # ------------------------------------------------------------------------------------------------ choices
