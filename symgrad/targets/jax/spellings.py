@@ -33,7 +33,7 @@ JAX = Spelling(
         "logsumexp": "jax.nn.logsumexp({0}, {attributes})",
         "softmax": "jax.nn.softmax({0}, {attributes})",
         "log_softmax": "jax.nn.log_softmax({0}, {attributes})",
-        "to_int": "{0}.astype(int)",
+        "to_int": "{0}.astype(jnp.int32)",
         "max_indices": "jnp.argmax({0}, {attributes})",
         "min_indices": "jnp.argmin({0}, {attributes})",
         **{
