@@ -8,6 +8,7 @@ from typing import Any
 
 from symgrad.accuracy.evaluate import FAR, FLOAT32, Environment
 from symgrad.accuracy.machine import machine, part_that_is_read
+from symgrad.accuracy.sample import is_near
 from symgrad.accuracy.simulate import Simulation
 from symgrad.differentiate.modes import local_partials
 from symgrad.ir import expr as ex
@@ -238,7 +239,7 @@ _SMALL = 1e-9  # as the fifth power of its reciprocal does
 def _stretched(points: Sequence[Environment], ranges: Ranges) -> list[Environment]:
     """Some ordinary points with one of the tensors large or near zero, where its range has such numbers."""
     sizes = [(s, size) for s, own in ranges.items() for size in (_LARGE, -_LARGE, _SMALL) if size in own]
-    ordinary = [p for p in points if all(isinstance(v, bool | str) or 1e-3 <= abs(v) <= 1e3 for v in p.values())]
+    ordinary = [p for p in points if all(isinstance(v, bool | str) or (v != 0 and is_near(v)) for v in p.values())]
     return [{**p, s: size} for p in ordinary[:_MOST_CROSSED] for s, size in sizes]
 
 

@@ -339,18 +339,16 @@ def _divide(value: Expr, divisor: Expr, lowered: Lowered) -> Expr:
     assert n is not None
     if value is ONE and n == -HALF["value"]:
         return make("pow", lowered[base], exponent)
-    if n == -2:
-        return make("div", make("div", value, lowered[base]), lowered[base])
-    if n in _STEPWISE and value is not ONE and _is_reduced(base):  # whose root is at hand, and t**1.5 overflows early
-        for _ in range(int(-n)):
-            value = make("div", value, lowered[base])
-        return make("div", value, make("pow", lowered[base], HALF)) if n.denominator == 2 else value
-    by = lowered[base] if n == -1 else make("pow", lowered[base], ex.num(-n))
-    return make("div", value, by)
+    # Of what is reduced the root is at hand, and t**1.5 overflows early.
+    at_once = n != -2 and (value is ONE or not _is_reduced(base))
+    for step in [divisor] if at_once else _stepwise(divisor):
+        power = -step.args[1]
+        value = make("div", value, lowered[base] if power is ONE else make("pow", lowered[base], power))
+    return value
 
 
 def _stepwise(divisor: Expr) -> list[Expr]:
-    """A divisor d**2 as d and d, and d**1.5 as d and its root, which is at hand."""
+    """A divisor d**2 as d and d, and d**1.5 as d and its root."""
     base, exponent = divisor.args
     n = exponent.number
     if n is None or (n not in _STEPWISE and n != -2):

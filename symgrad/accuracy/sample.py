@@ -72,7 +72,7 @@ class Sample:
     def near(self, target: Format) -> Sequence[bool]:
         """Of each point of a format, whether nothing is extreme there."""
         if target not in self._near:
-            self._near[target] = [all(map(_is_near, point.values())) for point in self.points[target]]
+            self._near[target] = [all(map(is_near, point.values())) for point in self.points[target]]
         return self._near[target]
 
     def moves(self, target: Format, symbol: Expr) -> Sequence[int | None]:
@@ -85,7 +85,7 @@ class Sample:
     def zeros(self, tensors: Collection[Expr]) -> list[Environment]:
         """Some points of float64 at which nothing is extreme and one of the tensors is 0: there infinities arise.
 
-        Each of them is 0 beside others that are not, too.
+        For each tensor that may be 0 there are points at which it alone is.
         """
         near = list(compress(self.points[FLOAT64], self.near(FLOAT64)))
         ordinary = [p for p in near if all(p[t] for t in tensors)][:_MOST_BESIDE]
@@ -165,6 +165,6 @@ class Sample:
         return self._simulations[key]
 
 
-def _is_near(value: Any) -> bool:
+def is_near(value: Any) -> bool:
     """Whether a variable has a value that is nothing special, or 0."""
     return isinstance(value, bool | str) or value == 0 or 1 / _NEAR <= abs(value) <= _NEAR

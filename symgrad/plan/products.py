@@ -37,8 +37,10 @@ def _without_signs(product: Expr) -> Expr:
 
 
 def _with_powers_apart(product: Expr) -> Expr:
-    """a**2 * (b**2 * c / d) for (a * b)**2 * (c / d), where b, c and d have few elements and are multiplied first: c
-    / d alone may overflow where b is small."""
+    """a**2 * (b**2 * c / d) for (a * b)**2 * (c / d), where b, c and d have few elements.
+
+    What has few elements is multiplied first, and the quotient c / d alone may overflow where b is small.
+    """
 
     def is_small(part: Expr) -> bool:
         return elements(part) * MUCH <= elements(product)

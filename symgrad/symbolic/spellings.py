@@ -194,6 +194,7 @@ def _is_positive(symbol: Expr, points: Sequence[Environment]) -> bool:
 
 
 def _of_sympy(symbol: Expr, positive: bool) -> Any:
+    """SymPy's symbol for a variable."""
     import sympy
 
     integer = {"integer": True} if symbol["kind"] in ("int", "int_tensor") else {"real": True}

@@ -57,7 +57,8 @@ def _of_composite(subject: Subject, tensors: Sequence[Any], settings: Settings |
 
 
 def _mixes(formula: Callable[..., Any], blank: Sequence[Any]) -> bool:
-    """Whether a formula with a product of tensors makes numbers of the default dtype, as powers of places are."""
+    """Whether a product in a formula has an operand of torch's default dtype, such as `0.9 ** arange(n)`: torch refuses
+    such a product with an operand of another dtype."""
     with _default_dtype(torch.float64):
         try:
             formula(*cast(blank, torch.float32))

@@ -11,6 +11,7 @@ from random_expressions import X, Y, expressions, well_conditioned
 
 from symgrad.accuracy.evaluate import Exact
 from symgrad.accuracy.guards import guard
+from symgrad.accuracy.sampling import ALL_REALS
 from symgrad.ir import truth
 from symgrad.ir.expr import Expr, symbol
 from symgrad.ir.traversal import topological
@@ -30,7 +31,7 @@ def test_a_guard_changes_no_value(a: Expr, b: Expr, c: Expr) -> None:
     root = truth.where(truth.compare("gt", a, c), b, c)
     assume(well_conditioned(root) is not None)
     points = [{X: x, Y: y} for x in (-2.0, -0.5, 0.0, 0.3, 4.0) for y in (-1.0, 0.0, 2.0)]
-    guarded = guard(root, points)
+    guarded = guard(root, points, far={X: ALL_REALS, Y: ALL_REALS})
     before, after = Exact(points, 100)(root), Exact(points, 100)(guarded)
     for left, right in zip(before, after, strict=True):
         if mp.isfinite(left):
