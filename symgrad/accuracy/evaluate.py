@@ -89,6 +89,12 @@ class Format:
 FLOAT32 = Format("float32", 24, 3.4028234663852886e38, -125)
 FLOAT64 = Format("float64", 53, 1.7976931348623157e308, -1021)
 FAR = 1e18  # magnitudes beyond it are those that nobody named: overflow guards are weighed there
+_NEAR = 1e3
+
+
+def is_near(value: Any) -> bool:
+    """Whether a variable has a value that is nothing special, or 0."""
+    return isinstance(value, bool | str) or value == 0 or 1 / _NEAR <= abs(value) <= _NEAR
 
 
 def meaning(op: str) -> Callable[..., Any]:

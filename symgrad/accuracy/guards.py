@@ -6,9 +6,8 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from symgrad.accuracy.evaluate import FAR, FLOAT32, Environment
+from symgrad.accuracy.evaluate import FAR, FLOAT32, Environment, is_near
 from symgrad.accuracy.machine import machine, part_that_is_read
-from symgrad.accuracy.sample import is_near
 from symgrad.accuracy.simulate import Simulation
 from symgrad.differentiate.modes import local_partials
 from symgrad.ir import expr as ex

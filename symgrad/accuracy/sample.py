@@ -6,10 +6,9 @@ from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 from itertools import compress, islice
 from types import MappingProxyType
-from typing import Any
 
 from symgrad.accuracy.equality import Check
-from symgrad.accuracy.evaluate import FAR, FLOAT32, FLOAT64, Environment, Format
+from symgrad.accuracy.evaluate import FAR, FLOAT32, FLOAT64, Environment, Format, is_near
 from symgrad.accuracy.simulate import Simulation
 from symgrad.accuracy.truth import Table
 from symgrad.accuracy.vanishing import nearly_equal, sums_vanish, ties
@@ -17,7 +16,6 @@ from symgrad.ir.expr import Expr
 
 __all__ = ["Sample"]
 
-_NEAR = 1e3
 _OUTSIDE = (2.0**59, 2.0**61, 2.0**64, 2.0**70, 2.0**90, 2.0**110, 2.0**126)
 _MOST_ZEROS = 24
 _LARGE, _MOST_BESIDE = (60.0, -60.0, 100.0, -100.0), 3
@@ -163,8 +161,3 @@ class Sample:
         if key not in self._simulations:
             self._simulations[key] = Simulation(self.points[target], arithmetic)
         return self._simulations[key]
-
-
-def is_near(value: Any) -> bool:
-    """Whether a variable has a value that is nothing special, or 0."""
-    return isinstance(value, bool | str) or value == 0 or 1 / _NEAR <= abs(value) <= _NEAR
