@@ -108,10 +108,14 @@ def language() -> str:
     """The page of the language, with the words that there are."""
     text = (DOCS / "reference" / "language.md").read_text(encoding="utf-8")
     before, mark, after = re.split(r"(<!-- words: .* -->\n)", text)
-    names = [entry.name for entry in entries() if not entry.signature.startswith("x.")]
-    of_elements = " ".join(name for name in names if name in FUNCTIONS)
-    of_tensors = " ".join(name for name in names if name not in FUNCTIONS)
-    table = f"\n| | |\n| --- | --- |\n| of elements | `{of_elements}` |\n| of whole tensors | `{of_tensors}` |\n"
+    named = [entry for entry in entries() if not entry.signature.startswith("x.")]
+    kinds = {
+        "of elements": [e.name for e in named if e.name in FUNCTIONS],
+        "of whole tensors": [e.name for e in named if e.name not in FUNCTIONS and not e.means],
+        "formulas of torch": [e.name for e in named if e.name not in FUNCTIONS and e.means],
+    }
+    rows = "".join(f"| {kind} | `{' '.join(names)}` |\n" for kind, names in kinds.items())
+    table = f"\n| | |\n| --- | --- |\n{rows}"
     return before + mark + table + "\n" + after[after.index("A function may be written") :]
 
 

@@ -17,6 +17,7 @@ from symgrad.ir.traversal import topological
 from symgrad.ops.functions import FUNCTIONS, Function, call, kinks
 from symgrad.ops.tensors import ROWS, TENSOR_OPS, TensorOp
 from symgrad.parse.advice import instead_of
+from symgrad.parse.composites import COMPOSITES
 from symgrad.parse.formula import formula
 from symgrad.parse.special import SPECIAL
 from symgrad.targets.cpp.spellings import can_spell as in_cpp
@@ -63,7 +64,15 @@ class Entry:
 def entries() -> tuple[Entry, ...]:
     """All that specs may call: functions, then operations on whole tensors, by name."""
     functions = [_function(row) for name, row in sorted(FUNCTIONS.items()) if not row.internal]
-    return (*functions, *(_tensor_op(row) for row in sorted(ROWS, key=lambda row: row.name)))
+    tensors = [*map(_tensor_op, ROWS), *(_composite(*row) for row in COMPOSITES.items())]
+    return (*functions, *sorted(tensors, key=lambda entry: entry.name))
+
+
+def _composite(signature: str, formula: str | tuple[str, ...]) -> Entry:
+    """A function of torch that is a formula of the language."""
+    name = signature.partition("(")[0]
+    formulas = (formula,) if isinstance(formula, str) else formula
+    return Entry(name, signature, means=tuple(f"= {text}" for text in formulas))
 
 
 def named(name: str) -> list[Entry]:
@@ -94,7 +103,9 @@ def markdown() -> str:
         cells = (f"`{found.signature}`", _codes(found.aliases), told, found.domain, found.kernels or "none")
         lines.append(f"| {' | '.join(cells)} |".replace("  |", " |"))
     lines += ["", "| operation on tensors | also |", "| --- | --- |"]
-    lines += [f"| `{found.signature}` | {_codes(found.aliases)} |" for found in tensors]
+    lines += [f"| `{found.signature}` | {_codes(found.aliases)} |" for found in tensors if not found.means]
+    lines += ["", "| formula of torch | |", "| --- | --- |"]
+    lines += [f"| `{found.signature}` | {_codes(found.means)} |" for found in tensors if found.means]
     return "\n".join(lines) + "\n"
 
 

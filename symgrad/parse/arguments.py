@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import copy
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +10,7 @@ from symgrad.errors import shown
 from symgrad.ir.expr import FALSE, OO, TRUE, Expr
 from symgrad.ops.tensors import Attribute, Ref, TensorOp
 from symgrad.ops.tensors.row import is_size, is_whole_size
+from symgrad.ops.tensors.sizes import exactly
 from symgrad.parse.advice import keyword_for
 from symgrad.text import counted
 
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "bind",
-    "divided_exactly",
-    "floored",
     "is_none",
     "read_attribute",
     "signature",
@@ -115,8 +113,6 @@ def _several(row: TensorOp, plain: Sequence[ast.expr], attributes: Sequence[str]
 
 def _operands(builder: Builder, row: TensorOp, names: Sequence[str], bound: Mapping[str, ast.expr]) -> list[ast.expr]:
     given = [bound[name] for name in names if name in bound and not is_none(bound[name])]
-    last = len(row.operands) - 1
-    given = [divided_exactly(a) if min(k, last) in row.numbers else a for k, a in enumerate(given)]
     for name in names[: len(names) - row.optional]:
         if name in bound and is_none(bound[name]):
             builder.fail(bound[name], f"the argument {name!r} cannot be None")
@@ -138,34 +134,6 @@ def _attributes(
     values = builder.each(read, [bound[attribute.name] for attribute in given])
     defaults = {attribute.name: attribute.default for attribute in row.attributes}
     return {**defaults, **{attribute.name: value for attribute, value in zip(given, values, strict=True)}}
-
-
-class _Exact(ast.NodeTransformer):
-    def visit_BinOp(self, node: ast.BinOp) -> ast.BinOp:
-        self.generic_visit(node)
-        operator = ast.Div() if isinstance(node.op, ast.FloorDiv) else node.op
-        return ast.copy_location(ast.BinOp(node.left, operator, node.right), node)
-
-
-def divided_exactly(node: ast.expr) -> ast.expr:
-    """What calculates a size, with `//` as a division that leaves no rest."""
-    exact: ast.expr = _Exact().visit(copy.deepcopy(node))
-    return exact
-
-
-class _Floored(ast.NodeTransformer):
-    def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
-        self.generic_visit(node)
-        if not isinstance(node.op, ast.FloorDiv):
-            return node
-        quotient = ast.copy_location(ast.BinOp(node.left, ast.Div(), node.right), node)
-        return ast.copy_location(ast.Call(ast.copy_location(ast.Name("floor"), node), [quotient], []), node)
-
-
-def floored(node: ast.expr) -> ast.expr:
-    """What calculates a size, with `//` as Python has it: a quotient rounded down."""
-    rounded: ast.expr = _Floored().visit(copy.deepcopy(node))
-    return rounded
 
 
 def whole_number(node: ast.expr) -> int | None:
@@ -211,7 +179,7 @@ def _integer(builder: Builder, name: str, node: ast.expr) -> int | Ref:
 
 
 def _size(builder: Builder, name: str, node: ast.expr) -> int | Ref | Expr:
-    value, _ = builder.isolated(builder.value, divided_exactly(node))
+    value = exactly(builder.isolated(builder.value, node)[0])
     return value if is_size(value) and is_whole_size(value) else _integer(builder, name, node)
 
 

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping, Sequence
+from math import floor
 from typing import TYPE_CHECKING, TypeAlias
 
 from symgrad.errors import shown
 from symgrad.ir import expr as ex
 from symgrad.ir import truth
-from symgrad.ir.expr import MINUS_ONE, ONE, ZERO, Expr, make
+from symgrad.ir.expr import MINUS_ONE, ONE, ZERO, Expr, make, num
 from symgrad.ir.order import note
 from symgrad.ir.traversal import substitute, topological
+from symgrad.ops import functions
 from symgrad.ops.tensors import TENSOR_OPS
-from symgrad.ops.tensors.row import is_number, is_size
+from symgrad.ops.tensors.row import is_number, is_size, is_whole_number
 from symgrad.parse import operations
 from symgrad.parse.alignment import paired
 from symgrad.parse.promotion import as_exponent, floated
@@ -48,12 +50,22 @@ def binary(builder: Builder, node: ast.BinOp) -> Expr:
     if isinstance(node.op, _SUM):
         return _sum(builder, *_chain(node, _SUM))
     if isinstance(node.op, ast.FloorDiv):
-        builder.fail(node, "'//' divides sizes where a whole number is needed; did you mean floor(a / b)?")
+        return _quotient(builder, node)
     if isinstance(node.op, ast.Mod):
         return operations.of_numbers(builder, node, "remainder", (node.left, node.right))
     if not isinstance(node.op, _PRODUCT):
         builder.fail(node, f"{shown(builder.syntax.source(node))}: this operator is not part of the language")
     return _product(builder, *_chain(node, _PRODUCT))
+
+
+def _quotient(builder: Builder, node: ast.BinOp) -> Expr:
+    """`a // b` of whole numbers, which is exact; of tensors torch rounds in a way of its own."""
+    links = [(ast.Div(), node.right)]
+    values = _operands(builder, node.left, links)
+    if not all(map(is_whole_number, values)):
+        builder.fail(node, "'//' divides sizes and whole numbers; did you mean floor(a / b)?")
+    quotient = ex.mul(values[0], *_factors(builder, links, values[1:]))
+    return functions.call("floor", quotient) if quotient.number is None else num(floor(quotient.number))
 
 
 def _operands(builder: Builder, first: ast.expr, rest: Links) -> Sequence[Expr]:

@@ -27,10 +27,12 @@ from symgrad.parse.arguments import whole_number
 from symgrad.parse.arithmetic import LOGICAL, binary
 from symgrad.parse.casts import limit
 from symgrad.parse.comparisons import comparison, is_text
+from symgrad.parse.composites import composite, composite_call
 from symgrad.parse.constants import CONSTANTS, ELSEWHERE, NO_NUMBERS, OF_MODULES, SINGLETONS
 from symgrad.parse.faults import MAX_FAULTS, Fault, FormulaError
 from symgrad.parse.scope import Bound, Scope, each_field, with_shape
 from symgrad.parse.text import MODULES, Syntax, in_range
+from symgrad.spec.python_names import shape_of
 
 __all__ = ["MAX_DEPTH", "Builder"]
 
@@ -193,6 +195,9 @@ class Builder:
             if called is not None and called in operations.PARTS:
                 found = enumerate(operations.parts(self, called, call))
                 return {str(k): Bound(self.settled(node, part), frozenset({part})) for k, part in found}
+            row = composite(called) if called is not None else None
+            if called is not None and row is not None and len(row.formulas) > 1:
+                return {str(k): part for k, part in enumerate(composite_call(self, called, row, call))}
             name = called and special.operation_with_fields(called, call)
             if called and name:
                 self.calls.setdefault(called, self.syntax.offset(call.func))
@@ -336,8 +341,9 @@ class Builder:
 
     def _subscript(self, node: ast.Subscript) -> Expr:
         fields = self.fields(node.value)
-        if fields is None and isinstance(node.value, ast.Attribute) and node.value.attr == "shape":
-            return self.size(node.value.value, node.slice)
+        sized = shape_of(node.value) if fields is None else None
+        if sized is not None:
+            return self.size(sized, node.slice)
         if fields is None:
             return self.shaped(subscripts.subscript(self, node))
         number = whole_number(node.slice)
@@ -355,11 +361,9 @@ class Builder:
         """The size of a dimension: `x.shape[0]`."""
         value, number = self.scoped(tensor), whole_number(dim)
         known = extent(value)
-        if number is not None and not known.exact and not known.dims:
-            self.fail(dim, "a size is that of a declared dimension; name it, as in 'shape: [..., N]', and write N")
-        if number is None or not -len(known.dims) <= number < (len(known.dims) if known.exact else 0):
+        if number is None or (known.exact and not -len(known.dims) <= number < len(known.dims)):
             self.fail(dim, f"this is of {known}, and of no dimension of it; a dimension is a whole number")
-        return ex.make("count", value, dim=(number - len(known.dims) if number >= 0 else number,))
+        return ex.make("count", value, dim=(number - len(known.dims) if known.exact and number >= 0 else number,))
 
     def _sequence(self, node: ast.expr) -> Expr:
         self.fail(node, "several values where one is needed")

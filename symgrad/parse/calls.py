@@ -13,6 +13,7 @@ from symgrad.ops.functions import SPELLINGS
 from symgrad.ops.tensors import TENSOR_SPELLINGS
 from symgrad.parse.advice import instead_of, slip_of
 from symgrad.parse.arguments import whole_number
+from symgrad.parse.composites import Composite, composite, composite_call
 from symgrad.parse.operations import function_call, tensor_call
 from symgrad.parse.special import SPECIAL
 from symgrad.parse.text import MODULES, SYMPY, TORCH
@@ -80,6 +81,35 @@ def as_function(builder: Builder, node: ast.Call) -> ast.Call:
     return call
 
 
+def _without_options(builder: Builder, name: str, node: ast.Call) -> ast.Call:
+    """A call without options that are of no formula: the device and dtype of what it makes, which are those of the
+    tensors, and `inplace=False`; a dtype in which it computes is a cast, `softmax(cast(x, float32), -1)`."""
+    kept = []
+    args = list(node.args)
+    for keyword in node.keywords:
+        value = keyword.value
+        if keyword.arg == "inplace" and isinstance(value, ast.Constant) and value.value is True:
+            builder.fail(keyword, "nothing is changed in place; leave it out")
+        if keyword.arg == "dtype" and name in _CASTS and args:
+            args[0] = ast.copy_location(ast.Call(ast.Name("cast"), [args[0], value], []), args[0])
+        elif keyword.arg != "inplace" and not (name in _MAKES and _is_of_tensors(keyword)):
+            kept.append(keyword)
+    return ast.copy_location(ast.Call(node.func, args, kept), node)
+
+
+_CASTS = frozenset({"softmax", "log_softmax", "sum", "mean", "prod", "cumsum", "cumprod"})
+_MAKES = frozenset(
+    {"arange", "eye", "linspace", "tensor", "zeros", "ones", "full", "zeros_like", "ones_like", "full_like"}
+)
+
+
+def _is_of_tensors(keyword: ast.keyword) -> bool:
+    """Whether an option of what is made tells the device, or a dtype of numbers."""
+    dtype = keyword.value
+    name = getattr(dtype, "attr", getattr(dtype, "id", "bool"))
+    return keyword.arg == "device" or (keyword.arg == "dtype" and name != "bool")
+
+
 def _check_alike(builder: Builder, name: str, node: ast.Call, owners: int = 0) -> None:
     """Refuse a call by torch's name whose arguments, or whose function, are others there."""
     if name in _OTHERS:
@@ -111,9 +141,18 @@ def called(builder: Builder, node: ast.Call) -> str:
     return name
 
 
+def _of_composite(builder: Builder, name: str, row: Composite, node: ast.Call) -> Expr:
+    found, *others = composite_call(builder, name, row, node)
+    if others:
+        builder.fail(node, f"{name}(...) has several results; add [0], [1] and so on, here or where its name is used")
+    builder.sources |= found.sources
+    assert found.expr is not None
+    return found.expr
+
+
 def _check_known(builder: Builder, name: str, node: ast.Call) -> None:
     """Refuse the name of no function."""
-    if not any(name in table for table in (SPECIAL, TENSOR_SPELLINGS, SPELLINGS)):
+    if composite(name) is None and not any(name in table for table in (SPECIAL, TENSOR_SPELLINGS, SPELLINGS)):
         known = (*SPECIAL, *TENSOR_SPELLINGS, *SPELLINGS)
         near = instead_of(name) or (slip_of(name, known) if name.isascii() else builder.suggestion(name, known))
         builder.fail(node.func, f"unknown function {shown(name)}{near}")
@@ -121,11 +160,15 @@ def _check_known(builder: Builder, name: str, node: ast.Call) -> None:
 
 def call(builder: Builder, name: str, node: ast.Call) -> Expr:
     """The value of ``name(...)``."""
+    node = _without_options(builder, name, node)
     if name in SPECIAL:
         return SPECIAL[name](builder, name, node)
     if name in TENSOR_SPELLINGS:
         return tensor_call(builder, name, node)
-    if name not in SPELLINGS and name in builder.scope.names:
+    if name not in SPELLINGS and name in builder.scope.names and builder.syntax.source(node.func) == name:
         builder.fail(node.func, f"{name!r} is not a function; for a product write '{name}*('")
+    row = composite(name)
+    if row is not None:
+        return _of_composite(builder, name, row, node)
     _check_known(builder, name, node)
     return function_call(builder, name, node)

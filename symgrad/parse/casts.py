@@ -70,6 +70,8 @@ def _cast(builder: Builder, name: str, node: ast.Call) -> Expr:
     operand, dtype = bound["input"], bound[parameters[-1]]
     if name == "float" and isinstance(operand, ast.Constant):  # of Python: `float("-inf")`
         return _INFINITIES[operand.value] if operand.value in _INFINITIES else builder.value(operand)
+    if _is_truth(builder, operand):
+        return builder.number(operand)
     if name == "float" or builder.syntax.source(dtype).rpartition(".")[2] in _WIDE:
         if not builder.casting:
             builder.fail(node, _NOT_BACK)
@@ -88,6 +90,16 @@ def _cast(builder: Builder, name: str, node: ast.Call) -> Expr:
         names = " and ".join(sorted(s.name for s in others)) or "nothing"
         builder.fail(node, f"the result has the dtype of all that it is made of, here of {names}, too; {_PART}")
     return as_number(value)
+
+
+def _is_truth(builder: Builder, operand: ast.expr) -> bool:
+    """Whether what is cast are truth values, which count as 1 or 0 in the dtype of what they meet."""
+    outer, builder.casting = builder.casting, True
+    try:
+        value, _ = builder.isolated(builder.value, operand)
+    finally:
+        builder.casting = outer
+    return value.is_boolean
 
 
 _INFINITIES: Mapping[object, Expr] = {"inf": OO, "+inf": OO, "-inf": MINUS_ONE * OO}

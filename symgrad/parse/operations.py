@@ -16,7 +16,8 @@ from symgrad.ir.traversal import topological
 from symgrad.ops import functions
 from symgrad.ops.functions import FUNCTIONS, SPELLINGS, Function
 from symgrad.ops.tensors import TENSOR_OPS, TENSOR_SPELLINGS, Attribute, TensorOp, is_index
-from symgrad.ops.tensors.row import is_number, is_size
+from symgrad.ops.tensors.row import is_number, is_size, is_whole_number
+from symgrad.ops.tensors.sizes import exactly
 from symgrad.ops.tensors.slices import chunks, splits
 from symgrad.parse.alignment import paired
 from symgrad.parse.arguments import bind, is_none, read_attribute, signature, tensor_arguments
@@ -138,6 +139,9 @@ def apply(
 ) -> Expr:
     """A tensor operation on values; absent attributes have their defaults."""
     operands = [_as_places(a) if k in row.integer else a for k, a in enumerate(operands)]
+    if builder.scope.equal_parts:
+        last = len(row.operands) - 1
+        operands = [exactly(a) if min(k, last) in row.numbers else a for k, a in enumerate(operands)]
     _need_tensors(builder, node, row, operands)
     complete = {**{a.name: a.default for a in row.attributes}, **attributes}
     definition = row.definition or (lambda *args, **attrs: make(row.name, *args, **attrs))
@@ -218,12 +222,27 @@ def parts(builder: Builder, name: str, node: ast.Call) -> list[Expr]:
     bound = bind(builder, name, node, ("input", attribute, "dim"), 2)
     value = builder.scoped(bound["input"])
     _need_tensors(builder, node, TENSOR_OPS["slice"], [value])
-    count = read_attribute(builder, Attribute(attribute, "ints", fixed=True), bound[attribute])
+    if name == "chunk":
+        count = read_attribute(builder, Attribute(attribute, "int", fixed=True), bound[attribute])
+    else:
+        count = _sizes_of_parts(builder, bound[attribute])
     dim = read_attribute(builder, Attribute("dim", "dim"), bound["dim"]) if "dim" in bound else 0
     try:
         return operand(value, count, dim)
     except ValueError as error:
         builder.fail(node, str(error))
+
+
+def _sizes_of_parts(builder: Builder, node: ast.expr) -> int | Expr | tuple[int | Expr, ...]:
+    """The size of each part, or of all: whole numbers, and what is calculated of sizes and hyperparameters."""
+    several = isinstance(node, ast.List | ast.Tuple)
+    items = node.elts if isinstance(node, ast.List | ast.Tuple) else [node]
+    values = builder.each(lambda item: builder.isolated(builder.value, item)[0], items)
+    for item, value in zip(items, values, strict=True):
+        if not is_number(value) or not is_whole_number(value):
+            builder.fail(item, "the sizes of the parts are whole numbers, and what is made of sizes, such as D // 2")
+    sizes = tuple(value if value.integer is None else value.integer for value in values)
+    return sizes if several else sizes[0]
 
 
 PARTS: Mapping[str, Callable[[Expr, Any, Any], list[Expr]]] = {"chunk": chunks, "split": splits}

@@ -17,6 +17,7 @@ from symgrad.ops.tensors import TENSOR_OPS, TENSOR_SPELLINGS
 from symgrad.ops.tensors.positions import unit_matrix
 from symgrad.ops.tensors.row import is_number
 from symgrad.ops.tensors.shapes import extent
+from symgrad.ops.tensors.shaping import unsqueeze
 from symgrad.parse.alignment import paired
 from symgrad.parse.arguments import bind
 from symgrad.parse.casts import CASTS
@@ -39,8 +40,8 @@ def _where(builder: Builder, name: str, node: ast.Call) -> Expr:
 
 
 def conditional(builder: Builder, node: ast.IfExp) -> Expr:
-    """``a if condition else b``."""
-    return _choose(builder, [(node.body, node.test)], node.orelse)
+    """``a if condition else b``; of a condition that is known, the one of the two that it chooses."""
+    return _choose(builder, [(node.body, node.test)], node.orelse, alone=True)
 
 
 def _piecewise(builder: Builder, name: str, node: ast.Call) -> Expr:
@@ -58,10 +59,13 @@ def _piecewise(builder: Builder, name: str, node: ast.Call) -> Expr:
     return _choose(builder, cases[:-1], otherwise)
 
 
-def _choose(builder: Builder, cases: Sequence[tuple[ast.expr, ast.expr]], otherwise: ast.expr) -> Expr:
+def _choose(
+    builder: Builder, cases: Sequence[tuple[ast.expr, ast.expr]], otherwise: ast.expr, *, alone: bool = False
+) -> Expr:
     """The value of the first case whose condition holds, or ``otherwise``.
 
-    A condition without tensors becomes a branch in Python: then the shape is that of the branch taken.
+    A condition without tensors becomes a branch in Python: then the shape is that of the branch taken. With ``alone``
+    that is so of a condition that is known, too.
     """
     conditions = {condition for _, condition in cases}
     order = [node for case in cases for node in reversed(case)] + [otherwise]
@@ -79,7 +83,9 @@ def _choose(builder: Builder, cases: Sequence[tuple[ast.expr, ast.expr]], otherw
         check_sizes(builder, branch, (condition, found[branch][0], total))
         value, own = found[branch]
         value = value if boolean else truth.as_number(value)
-        if condition.is_static and condition not in (TRUE, FALSE):
+        if alone and condition in (TRUE, FALSE):
+            total, sources = (value, own) if condition is TRUE else (total, sources)
+        elif condition.is_static and condition not in (TRUE, FALSE):
             total = truth.where(condition, builder.whole(branch, value, own), builder.whole(branch, total, sources))
             sources = frozenset({total} if total.tensors else ())
         else:
@@ -202,10 +208,59 @@ def _as_it_is(builder: Builder, name: str, node: ast.Call) -> Expr:
     return builder.number(value)
 
 
+def _detached(builder: Builder, name: str, node: ast.Call) -> Expr:
+    """``detach(x)``; truth values have no gradient as they are."""
+    (operand,) = bind(builder, name, node, ("input",), 1).values()
+    value, sources = builder.isolated(builder.value, operand)
+    if not value.is_boolean:
+        return tensor_call(builder, name, node)
+    builder.sources |= sources
+    return value
+
+
 def _size_of(builder: Builder, name: str, node: ast.Call) -> Expr:
     """torch's `x.size(0)`."""
     given = bind(builder, name, node, ("input", "dim"), 2)
     return builder.size(given["input"], given["dim"])
+
+
+def _length(builder: Builder, name: str, node: ast.Call) -> Expr:
+    """`len(x)`: the size of the first dimension."""
+    (tensor,) = bind(builder, name, node, ("input",), 1).values()
+    return builder.size(tensor, ast.copy_location(ast.Constant(0), node))
+
+
+def _number_of_elements(builder: Builder, name: str, node: ast.Call) -> Expr:
+    """torch's `x.numel()`."""
+    (tensor,) = bind(builder, name, node, ("input",), 1).values()
+    return make("count", builder.scoped(tensor), dim=None)
+
+
+def _filled(builder: Builder, name: str, node: ast.Call) -> Expr:
+    """`zeros(N, M)`, `ones((N, M))` and `full((N, M), value)`, of sizes of declared dimensions: the number has their
+    shape where it is an operand."""
+    items = list(node.args)
+    given = items.pop() if name == "full" and len(items) == 2 else None
+    sizes = items[0].elts if len(items) == 1 and isinstance(items[0], ast.Tuple | ast.List) else items
+    if node.keywords or (name == "full") != (given is not None):
+        builder.fail(node, f"{name}(...) takes sizes{' in brackets, and a value' if name == 'full' else ''}")
+    value = _FILLED[name] if given is None else builder.number(given)
+    for k, size in enumerate(reversed(sizes)):
+        places = builder.isolated(builder.value, ast.copy_location(ast.Call(ast.Name("arange"), [size], []), size))[0]
+        builder.sources.add(unsqueeze(places, *range(-k, 0)) if k else places)
+    return value
+
+
+_FILLED: Mapping[str, Expr] = {"zeros": ZERO, "ones": ONE, "full": ZERO}
+
+
+def _number_itself(builder: Builder, name: str, node: ast.Call) -> Expr:
+    """torch's `tensor(2.0)`, which is a number to the tensors that it meets."""
+    (given,) = bind(builder, name, node, ("data",), 1).values()
+    value = builder.number(given)
+    if not is_number(value):
+        builder.fail(node, "what is made of tensors is a tensor already; leave it out")
+    return value
 
 
 def _arange(builder: Builder, name: str, node: ast.Call) -> Expr:
@@ -239,7 +294,12 @@ _SHAPED = frozenset({"tensor", "int_tensor", "bool_tensor"})
 SPECIAL: Mapping[str, Callable[[Builder, str, ast.Call], Expr]] = {
     "grad": _grad,
     "again": _again,
+    "detach": _detached,
     "size": _size_of,
+    "len": _length,
+    **dict.fromkeys(_FILLED, _filled),
+    **dict.fromkeys(("tensor", "as_tensor"), _number_itself),
+    **dict.fromkeys(("numel", "nelement"), _number_of_elements),
     **CASTS,
     **dict.fromkeys(("contiguous", "clone"), _as_it_is),
     "arange": _arange,

@@ -10,17 +10,16 @@ from math import lcm
 from typing import TYPE_CHECKING
 
 from symgrad.analysis.integers import is_whole_tensor
-from symgrad.ir.expr import ZERO, Expr, make, num
-from symgrad.ir.traversal import topological
+from symgrad.ir.expr import Expr, make, num
 from symgrad.ops import functions
 from symgrad.ops.tensors import is_index, sizes
 from symgrad.ops.tensors.extent import Dim, extent
 from symgrad.ops.tensors.indexing import lookup
 from symgrad.ops.tensors.joins import cat
-from symgrad.ops.tensors.row import is_number, is_size
-from symgrad.ops.tensors.shaping import unsqueeze
+from symgrad.ops.tensors.row import is_number, is_whole_number
+from symgrad.ops.tensors.shaping import squeeze, unsqueeze
 from symgrad.ops.tensors.slices import between, chunks, select, slice_of
-from symgrad.parse.arguments import divided_exactly, floored, whole_number
+from symgrad.parse.arguments import whole_number
 
 if TYPE_CHECKING:
     from symgrad.parse.build import Builder
@@ -72,7 +71,8 @@ def _taken(builder: Builder, node: ast.Subscript, value: Expr, items: Sequence[a
 
 def _refuse_pairs(builder: Builder, items: Sequence[ast.expr]) -> None:
     """Several tensors of one subscript name pairs of places in torch, and not all combinations."""
-    indices = [i for i in items if not isinstance(i, ast.Slice) and whole_number(i) is None]
+    items = [i for i in items if not isinstance(i, ast.Slice) and whole_number(i) is None]
+    indices = [i for i in items if not is_number(builder.isolated(builder.value, i)[0])]
     if len(indices) > 1:
         builder.fail(indices[1], "a subscript has one tensor; write gather(x, 1, t[:, None])[:, 0] for x[arange(N), t]")
 
@@ -83,10 +83,12 @@ def _one(builder: Builder, value: Expr, item: ast.expr, dim: int) -> tuple[Expr,
         return unsqueeze(value, dim), dim - 1
     if isinstance(item, ast.Slice):
         return _sliced(builder, value, item, dim), dim - 1
-    number = whole_number(item)
-    if number is not None:
-        return select(value, dim, number), dim
     index = builder.scoped(item)
+    if is_number(index) and is_whole_number(index):
+        place = _place(builder, item, value, dim)
+        if isinstance(place, Expr):
+            return squeeze(between(value, dim, place, place + 1), dim), dim
+        return select(value, dim, place), dim
     if not (is_whole_tensor(index) or is_index(index)):
         builder.fail(item, "a subscript is made of whole numbers, slices, None, '...' and tensors of 'dtype: int'")
     if not extent(index).exact:
@@ -95,85 +97,67 @@ def _one(builder: Builder, value: Expr, item: ast.expr, dim: int) -> tuple[Expr,
 
 
 def _sliced(builder: Builder, value: Expr, item: ast.Slice, dim: int) -> Expr:
-    """A slice between whole numbers, or between shares of the dimension: equal parts, or bounds that are rounded."""
+    """A slice between whole numbers, between shares of the dimension that are equal parts, or between other numbers."""
     step = 1 if item.step is None else whole_number(item.step)
     if step is None or step < 1:
         assert item.step is not None
         builder.fail(item.step, "a step is at least 1; write flip(x, dims) for the other direction")
-    dims = extent(value).dims
-    size = dims[dim] if -dim <= len(dims) else None
-    first, last = (None if b is None else _bound(builder, b, size) for b in (item.lower, item.upper))
-    if isinstance(first, Expr) or isinstance(last, Expr):
-        if step > 1 or isinstance(first, Fraction) or isinstance(last, Fraction):
-            builder.fail(item, "a slice whose bounds are hyperparameters has no step, nor shares of its dimension")
-        begin = first if isinstance(first, Expr) else num(first or 0)
-        return between(value, dim, begin, num(last) if isinstance(last, int) else last)
-    if not isinstance(first, Fraction) and not isinstance(last, Fraction):
+    first, last = (None if b is None else _place(builder, b, value, dim) for b in (item.lower, item.upper))
+    last = None if last is not None and _is_end(last, value, dim) else last
+    if not isinstance(first, Expr) and not isinstance(last, Expr):
         return slice_of(value, dim, first, last, step)
-    start, stop = Fraction(0) if first is None else first, Fraction(1) if last is None else last
-    if not (isinstance(start, Fraction) and isinstance(stop, Fraction)) or step > 1 or not 0 <= start < stop <= 1:
-        builder.fail(item.lower or item.upper or item, _BOUNDS)
-    bounds = [b for b in (item.lower, item.upper) if b is not None]
-    if not builder.scope.equal_parts and any(_leaves_rest(builder, bound) for bound in bounds):
-        low, high = (None if b is None else _rounded(builder, b, value, dim) for b in (item.lower, item.upper))
-        return between(value, dim, ZERO if low is None else low, high)
-    parts = lcm(start.denominator, stop.denominator)
-    return cat(chunks(value, parts, dim)[int(start * parts) : int(stop * parts)], dim)
+    if step > 1:
+        builder.fail(item, "a slice with a step has whole numbers for its bounds")
+    start, stop = _share(first, value, dim), Fraction(1) if last is None else _share(last, value, dim)
+    rest = [b for b in (first, last) if isinstance(b, Expr) and sizes.leaves_rest(b)]
+    if start is not None and stop is not None and (builder.scope.equal_parts or not rest):
+        if not 0 <= start < stop <= 1:
+            builder.fail(item.lower or item.upper or item, f"this is no part of the dimension; {_BOUNDS}")
+        parts = lcm(start.denominator, stop.denominator)
+        return cat(chunks(value, parts, dim)[int(start * parts) : int(stop * parts)], dim)
+    return between(value, dim, _from_start(first, value, dim), None if last is None else _from_start(last, value, dim))
 
 
-_BOUNDS = "the bounds of a slice are whole numbers, int hyperparameters, or shares of its dimension such as D // 2"
+_BOUNDS = "the bounds of a slice are whole numbers, and what is made of sizes and int hyperparameters, such as D // 2"
 
 
-def _bound(builder: Builder, node: ast.expr, size: Dim | None) -> int | Fraction | Expr | None:
-    """A bound as a whole number, from the end if it is negative; as a share of the size; None where it is the end; a
-    number that hyperparameters give as it is."""
-    number = whole_number(node)
-    if number is not None:
-        return number
-    value, _ = builder.isolated(builder.value, divided_exactly(node))
-    if _is_given(value):
-        return value
-    if not is_size(value) or size is None:
+def _place(builder: Builder, node: ast.expr, value: Expr, dim: int) -> int | Expr:
+    """A bound or a place as a whole number, from the end if it is negative; as it is calculated where it depends."""
+    place, _ = builder.isolated(builder.value, node)
+    if not is_number(place) or not is_whole_number(place):
         builder.fail(node, _BOUNDS)
-    bound = sizes.number_of(value)
-    beyond = sizes.difference(bound, size)
-    if beyond is not None and beyond <= 0:
-        return beyond or None
-    share = sizes.share(bound, size)
-    if share is None:
-        builder.fail(node, _BOUNDS)
-    return share + 1 if share < 0 else share
+    if place.integer is not None:
+        return place.integer
+    beyond = sizes.difference(sizes.number_of(place), _size(value, dim))
+    return beyond if beyond is not None and beyond < 0 else place
 
 
-def _leaves_rest(builder: Builder, node: ast.expr) -> bool:
-    """Whether a bound is a quotient of sizes that is rounded down for some sizes."""
-    if not any(isinstance(n, ast.BinOp) and isinstance(n.op, ast.FloorDiv) for n in ast.walk(node)):
-        return False
-    factors, constant = sizes.terms(sizes.number_of(builder.isolated(builder.value, divided_exactly(node))[0]))
-    return any(number.denominator > 1 for number in (*factors.values(), constant))
+def _is_end(bound: int | Expr, value: Expr, dim: int) -> bool:
+    return isinstance(bound, Expr) and sizes.number_of(bound) == _size(value, dim)
 
 
-def _rounded(builder: Builder, node: ast.expr, value: Expr, dim: int) -> Expr:
-    """A bound that is a share of its dimension, rounded as in Python and counted from the start."""
-    exact, _ = builder.isolated(builder.value, divided_exactly(node))
-    share = sizes.share(sizes.number_of(exact), extent(value).dims[dim])
-    rounded, _ = builder.isolated(builder.value, floored(node))
+def _size(value: Expr, dim: int) -> Dim:
+    return sizes.number_of(make("count", value, dim=(dim,)))
+
+
+def _share(bound: int | Expr | None, value: Expr, dim: int) -> Fraction | None:
+    """Which part of its dimension stands before a bound; None where that depends on the sizes."""
+    if not isinstance(bound, Expr):
+        return None if bound else Fraction(0)
+    share = sizes.share(sizes.number_of(sizes.exactly(bound)), _size(value, dim))
+    return share + 1 if share is not None and share < 0 else share
+
+
+def _from_start(bound: int | Expr | None, value: Expr, dim: int) -> Expr:
+    """A bound as an expression; shares of the dimension that count from its end do so from its start, for
+    -(D // 2) may be 0."""
+    if not isinstance(bound, Expr):
+        return num(bound or 0)
+    share = sizes.share(sizes.number_of(sizes.exactly(bound)), _size(value, dim))
     if share is None or share >= 0:
-        return rounded
+        return bound
     size = make("count", value, dim=(dim,))
-    return rounded + size if rounded.op == "floor" else functions.call("remainder", rounded, size)  # -(D // 2) may be 0
-
-
-def _is_given(value: Expr) -> bool:
-    """Whether a number is whole and depends on a hyperparameter."""
-    order = topological(value, leaves=frozenset(n for n in topological(value) if n.op == "count"))
-    whole = all(
-        n.op in ("add", "mul", "count")
-        or n.get("kind") == "int"
-        or (n.number is not None and n.number.denominator == 1)
-        for n in order
-    )
-    return is_number(value) and whole and any(n.get("kind") == "int" for n in order)
+    return bound + size if bound.op == "floor" else functions.call("remainder", bound, size)
 
 
 def _is(node: ast.expr, value: object) -> bool:

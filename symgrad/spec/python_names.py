@@ -16,6 +16,7 @@ __all__ = [
     "meanings",
     "read_in",
     "resolved",
+    "shape_of",
     "told_apart",
 ]
 
@@ -51,7 +52,8 @@ def decorated(tree: ast.Module, *, every: bool = False) -> Iterator[tuple[Functi
 def assigned(statement: ast.stmt) -> list[Assigned]:
     """What a statement assigns to names; nothing if it is no such assignment.
 
-    `a, b = x, y` assigns each, and `values, indices = torch.max(x, -1)` the results of one call, but for `_`.
+    `a, b = x, y` assigns each, and `values, indices = torch.max(x, -1)` the results of one call, but for `_`; the first
+    of several targets may be one with a star, `*_, d = x.shape`, for which nothing is assigned.
     """
     if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name) and statement.value is not None:
         return [(statement.target, statement.value, None)]
@@ -63,13 +65,23 @@ def assigned(statement: ast.stmt) -> list[Assigned]:
     if not isinstance(target, ast.Tuple | ast.List):
         return []
     names = [name for name in target.elts if isinstance(name, ast.Name)]
-    if len(names) != len(target.elts):
+    count = len(target.elts)
+    if len(names) == count - 1 and isinstance(target.elts[0], ast.Starred) and shape_of(value) is not None:
+        return [(name, value, k - count) for k, name in enumerate(names, 1) if name.id != "_"]
+    if len(names) != count:
         return []
     if isinstance(value, ast.Call | ast.Name | ast.Attribute):
         return [(name, value, k) for k, name in enumerate(names) if name.id != "_"]
     if not isinstance(value, ast.Tuple | ast.List) or len(value.elts) != len(names):
         return []
     return [(name, part, None) for name, part in zip(names, value.elts, strict=True)]
+
+
+def shape_of(value: ast.expr) -> ast.expr | None:
+    """The tensor of which `x.shape` or `x.size()` is all sizes; None for anything else."""
+    called = isinstance(value, ast.Call) and not value.args and not value.keywords
+    of = value.func if isinstance(value, ast.Call) and called else value
+    return of.value if isinstance(of, ast.Attribute) and of.attr == ("size" if called else "shape") else None
 
 
 def told_apart(function: Function) -> Iterator[ast.Name]:

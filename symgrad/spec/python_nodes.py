@@ -84,11 +84,11 @@ class PythonNodes:
         """A text that the source does not spell, which stands for a node."""
         return self._exact(text, node)
 
-    def _formula(self, node: ast.expr, part: int | None = None) -> Scalar:
+    def _formula(self, node: ast.expr, part: int | None = None, function: str = "") -> Scalar:
         """The source of an expression, with blanks in place of comments and of what continues a line, and with the
         names that its nodes have by now.
 
-        With ``part``, one of its results.
+        With ``part``, one of its results; with ``function``, what that makes of it.
         """
         start, end = self._span(node)
         source = _without_comments(self._source.text[start:end])
@@ -100,7 +100,10 @@ class PythonNodes:
             pieces += [source[place - start : first - start], name]
             place = last
         text = "".join([*pieces, source[place - start :]]) + ("" if part is None else f"[{part}]")
-        return Exact(text, "", self._source, start, end, start, tuple((a, b - a, len(n)) for a, b, n in renamed))
+        places = [(a, b - a, len(n)) for a, b, n in renamed]
+        if function:
+            text, places = f"{function}({text})", [(start, 0, len(function) + 1), *places]
+        return Exact(text, "", self._source, start, end, start, tuple(places))
 
     def _entry(self, key: str, at: ast.AST, value: Node) -> dict[str, Entry]:
         return {key: Entry(self._word(key, at), value)}

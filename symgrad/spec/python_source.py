@@ -19,6 +19,8 @@ Python file, so that everything after that is the same: keys, checks, messages w
 | `ALPHA = 1.67` at the top of the file            | `ALPHA: 1.67` under `let`, where it is read |
 | `x = x / y`, once more or of an argument          | `x_1: x / y` under `let`, and `x_1` where it is read after that |
 | `a, b = x, y`; `top, at = torch.max(x, -1)`      | `a: x` and `b: y`; `top: torch.max(x, -1)[0]` under `let` |
+| `n, c = x.shape`, where x has no shape yet       | `x: {shape: [n, c]}`; `*_, c = x.size()` is `[..., c]` |
+| `with torch.no_grad(): a = x`                     | `a: detach(x)` under `let` |
 | `@symgrad.op(module={...}, options={...})`       | further keys of a spec, as literals |
 """
 
@@ -28,6 +30,7 @@ import ast
 from collections.abc import Callable, Sequence
 from collections.abc import Mapping as Mapping_
 from types import MappingProxyType
+from typing import TypeGuard
 
 from symgrad.errors import Location, SpecError, shown
 from symgrad.spec.model import Spec
@@ -40,9 +43,11 @@ from symgrad.spec.python_names import (
     meanings,
     read_in,
     resolved,
+    shape_of,
     told_apart,
 )
 from symgrad.spec.python_nodes import Exact, NotLiteral, PythonNodes
+from symgrad.spec.python_shapes import unpacked_shapes
 from symgrad.spec.yaml_source import Document, Entry, Mapping, Node, Scalar, SourceText
 from symgrad.spec.yaml_source import Sequence as List
 
@@ -105,6 +110,8 @@ class _Reader(PythonNodes):
         self._module = module
         self._function = function
         self._decorator = decorator
+        self._dims: set[str] = set()  # that the body names
+        self._detached: set[int] = set()  # values without a gradient
 
     def spec_or_mistakes(self) -> Spec | SpecError:
         """The spec, or what is wrong with it."""
@@ -129,6 +136,7 @@ class _Reader(PythonNodes):
         below = decorators[decorators.index(self._decorator) + 1 :] if self._decorator in decorators else decorators
         for other in below:
             self._fault(other, "", "a decorator below @symgrad.op is not run; leave it out")
+        function.body = self._without_blocks(function.body)
         inside = any(function in c.body for c in ast.walk(self._module) if isinstance(c, ast.ClassDef))
         if inside and [a.arg for a in function.args.args][:1] in (["self"], ["cls"]):
             self._fault(function, function.name, "an operation is no method; define it outside of the class")
@@ -205,10 +213,23 @@ class _Reader(PythonNodes):
         defaults = [None] * (len(positional) - len(arguments.defaults)) + list(arguments.defaults)
         for argument, default in zip(positional, defaults, strict=True):
             tensors |= self._entry(argument.arg, argument, self._tensor(argument, default))
+        tensors |= self._with_unpacked_shapes(tensors)
         hyperparameters: dict[str, Entry] = {}
         for argument, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True):
             hyperparameters |= self._entry(argument.arg, argument, self._hyperparameter(argument, default))
         return self._mapping(self._function, tensors), self._mapping(self._function, hyperparameters)
+
+    def _with_unpacked_shapes(self, tensors: Mapping_[str, Entry]) -> dict[str, Entry]:
+        """The tensors whose shapes the body unpacks, with these, and the body without that."""
+        keys = {n: entry.value.entries if isinstance(entry.value, Mapping) else {} for n, entry in tensors.items()}
+        found: dict[str, Entry] = {}
+        for statement, name, dims in unpacked_shapes(self._function, {n for n in keys if "shape" in keys[n]}):
+            shape = List(tuple(self._word(dim, statement) for dim in dims), self._location(statement))
+            entries = {**keys[name], **self._entry("shape", statement, shape)}
+            found[name] = Entry(tensors[name].key, self._mapping(statement, entries))
+            self._function.body.remove(statement)
+            self._dims |= set(dims)
+        return found
 
     def _annotated(
         self, argument: ast.arg, where: str, read: Callable[[ast.expr], dict[str, Entry]]
@@ -314,6 +335,26 @@ class _Reader(PythonNodes):
         )
 
     # ------------------------------------------------------------------------------------ body
+    def _without_blocks(self, body: Sequence[ast.stmt]) -> list[ast.stmt]:
+        """The statements with those under `with torch.no_grad()` among them, whose values are detached."""
+        found: list[ast.stmt] = []
+        for statement in body:
+            if not _is_no_grad(statement):
+                found.append(statement)
+                continue
+            for inner in statement.body:
+                self._detached |= {id(value) for _, value, _ in assigned(inner)}
+                if isinstance(inner, ast.Return):
+                    self._fault(
+                        inner, "", "nothing is returned without a gradient; write detach(...), or no_grad=[...]"
+                    )
+                else:
+                    found.append(inner)
+        return found
+
+    def _formula(self, node: ast.expr, part: int | None = None, function: str = "") -> Scalar:
+        return super()._formula(node, part, "detach" if id(node) in self._detached else function)
+
     def _body(self) -> tuple[Mapping, Mapping]:
         """The intermediates and the outputs."""
         body = self._function.body
@@ -340,8 +381,9 @@ class _Reader(PythonNodes):
         meant, around = meanings(self._module, self._function, self._outside)
         declared = list(ast.walk(self._function.args))
         local = {a.arg for a in declared if isinstance(a, ast.arg)} | set(let)
-        local |= {str(c.value) for c in declared if isinstance(c, ast.Constant)}  # dimensions among them
-        let = {**self._constants(values, let, local | around), **let}
+        local |= {str(c.value) for c in declared if isinstance(c, ast.Constant)} | self._dims
+        unread = {n for n, (_, value, _) in let.items() if shape_of(value) is not None} - read_in(values)
+        let = {**self._constants(values, let, local | around), **{n: let[n] for n in let if n not in unread}}
         values = [*(value for _, value, _ in let.values()), returned.value]
         for name, why in resolved(values, local | set(let), meant, around):
             self._fault(name, "", why)
@@ -387,12 +429,21 @@ def _is_none(node: ast.expr | None) -> bool:
     return isinstance(node, ast.Constant) and node.value is None
 
 
+def _is_no_grad(statement: ast.stmt) -> TypeGuard[ast.With]:
+    """Whether a statement is `with torch.no_grad():`."""
+    if not isinstance(statement, ast.With) or len(statement.items) != 1 or statement.items[0].optional_vars:
+        return False
+    call = statement.items[0].context_expr
+    return isinstance(call, ast.Call) and not call.args and ast.unparse(call.func) in ("torch.no_grad", "no_grad")
+
+
 _STATEMENTS: dict[type[ast.stmt], str] = {
     ast.If: "a statement 'if' is not part of the language; write where(condition, a, b), or a if condition else b",
     ast.For: "loops are not part of the language; write sum(...), or each step by name",
     ast.While: "loops are not part of the language",
     ast.AugAssign: "nothing is changed in place; write x = x + y",
     ast.Assign: "names are assigned one by one, or as in a, b = x, y",
+    ast.With: "of blocks there is 'with torch.no_grad():'",
     ast.FunctionDef: "a function inside of an operation is not part of the language",
     ast.Import: "an import stands above the function",
     ast.ImportFrom: "an import stands above the function",

@@ -7,6 +7,7 @@ import pytest
 from symgrad.cli.functions import entries, markdown, named
 from symgrad.ops.functions import FUNCTIONS
 from symgrad.ops.tensors import ROWS
+from symgrad.parse.composites import COMPOSITES
 from tests.cli.test_cli import run
 
 
@@ -14,7 +15,7 @@ def test_every_function_and_tensor_operation_is_listed():
     names = [found.name for found in entries()]
     assert names == [
         *sorted(name for name, row in FUNCTIONS.items() if not row.internal),
-        *sorted(row.name for row in ROWS),
+        *sorted([*(row.name for row in ROWS), *(signature.partition("(")[0] for signature in COMPOSITES)]),
     ]
     told = run("functions").stdout.splitlines()
     assert len(told) == len(names)
@@ -45,7 +46,7 @@ def test_an_unknown_one_is_a_mistake():
 
 
 def test_one_that_is_written_otherwise_is_told_so():
-    assert run("functions", "bmm").stderr == "there is no function 'bmm'; write a @ b\n"
+    assert run("functions", "inner").stderr == "there is no function 'inner'; write a @ b.mT\n"
     assert run("functions", "where").stderr.startswith("'where' is a form of the language")
 
 
@@ -66,7 +67,12 @@ def test_every_entry_says_something():
         assert found.name not in FUNCTIONS or found.means or found.derivative, found.name
 
 
-def test_the_page_is_two_tables_with_whole_rows():
+def test_a_formula_of_torch_is_told_with_its_formula():
+    told = run("functions", "glu").stdout.splitlines()
+    assert told == ["glu(input, dim=-1)", "  = chunk(input, 2, dim)[0] * sigmoid(chunk(input, 2, dim)[1])"]
+
+
+def test_the_page_is_three_tables_with_whole_rows():
     rows = [line for line in markdown().splitlines() if line.startswith("|")]
-    assert len(rows) == len(entries()) + 4
+    assert len(rows) == len(entries()) + 6
     assert {line.replace("\\|", "").count("|") for line in rows} == {6, 3}

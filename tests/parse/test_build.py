@@ -242,14 +242,14 @@ def test_a_branch_in_python_has_its_own_shape() -> None:
 
 # --------------------------------------------------------------------------- mistakes
 
-_BOUNDS = "the bounds of a slice are whole numbers, int hyperparameters, or shares of its dimension such as D // 2"
+_BOUNDS = "the bounds of a slice are whole numbers, and what is made of sizes and int hyperparameters, such as D // 2"
 NORMAL = "m + s*normal(x, seed), whose numbers have mean 0 and deviation 1"
 MISTAKES: dict[str, tuple[int, str]] = {
     "": (0, "the formula is empty"),
     "  ": (0, "the formula is empty"),
     "x * bta": (4, "unknown name 'bta'; did you mean 'beta'?"),
     "sigmod(x)": (0, "unknown function 'sigmod'; did you mean 'sigmoid'?"),
-    "mm(x, y)": (0, "unknown function 'mm'; write a @ b"),
+    "inner(x, y)": (0, "unknown function 'inner'; write a @ b.mT"),
     "sum(x, axes=0)": (7, "sum(input, dim=..., keepdim=...) has no argument 'axes'; did you mean 'dim'?"),
     "sigmoid(x, axis=0)": (11, "sigmoid(x) has no argument 'axis'"),
     "sigmoid": (0, "'sigmoid' is a function; it needs arguments: sigmoid(...)"),
@@ -257,7 +257,7 @@ MISTAKES: dict[str, tuple[int, str]] = {
     "x ^ 2": (2, "'^' is not an operator; did you mean '**'?"),
     "x %": (3, "an operand is missing between '%' and the end"),
     "nan_to_num(x)": (0, "nan_to_num(x, nan, posinf, neginf) lacks its argument 'nan'"),
-    "x // 2": (0, "'//' divides sizes where a whole number is needed; did you mean floor(a / b)?"),
+    "x // 2": (0, "'//' divides sizes and whole numbers; did you mean floor(a / b)?"),
     "x << 2": (2, "'<<' is not an operator; did you mean '<'?"),
     "x = 1": (2, "'=' has no meaning here; did you mean '=='?"),
     "x y": (2, "an operator is missing between 'x' and 'y'"),

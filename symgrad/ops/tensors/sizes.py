@@ -12,13 +12,15 @@ from fractions import Fraction
 from math import prod
 
 from symgrad.ir.expr import Expr
-from symgrad.ir.traversal import topological
+from symgrad.ir.traversal import topological, transform
 from symgrad.ops.tensors.extent import Dim, extent
 
 __all__ = [
     "difference",
     "divided",
+    "exactly",
     "is_rounded",
+    "leaves_rest",
     "less",
     "number_of",
     "plus",
@@ -54,6 +56,21 @@ def is_rounded(dim: Dim) -> bool:
     if any(is_rounded(size) for part in parts if part[0] == "product" for size in part[1]):
         return True
     return any(node.op == "floor" for part in parts if part[0] == "size" for node in topological(part[1]))
+
+
+def exactly(value: Expr) -> Expr:
+    """A number whose quotients leave no rest: none of them is rounded down."""
+    return transform(value, lambda node: node.args[0] if node.op == "floor" else node)
+
+
+def leaves_rest(value: Expr) -> bool:
+    """Whether a number is made of quotients of sizes that are rounded down for some sizes."""
+    for node in topological(value):
+        if node.op == "floor":
+            factors, constant = terms(number_of(exactly(node)))
+            if any(number.denominator > 1 for number in (*factors.values(), constant)):
+                return True
+    return False
 
 
 def total(dims: Iterable[Dim]) -> Dim:

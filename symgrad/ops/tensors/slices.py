@@ -6,9 +6,10 @@ bounds that hyperparameters give are operands.
 
 from __future__ import annotations
 
+from itertools import accumulate, pairwise
 from typing import Any
 
-from symgrad.ir.expr import ZERO, Expr, make, split_coefficient
+from symgrad.ir.expr import ZERO, Expr, as_expr, make, split_coefficient
 from symgrad.ir.traversal import topological
 from symgrad.ops.tensors import sizes
 from symgrad.ops.tensors.extent import Dim, Extent, ShapeConflict, extent, place_along, positions, size_along, unknown
@@ -117,20 +118,29 @@ def chunks(x: Expr, count: int, dim: Any) -> list[Expr]:
 
 
 def splits(x: Expr, parts: Any, dim: Any) -> list[Expr]:
-    """Parts of given sizes along a dimension; of one size, where the dimension's is known."""
+    """Parts of given sizes along a dimension; of one size, where the dimension's is known or so many times that."""
     size = size_along(dim, extent(x))
+    if isinstance(parts, Expr):
+        whole = sizes.number_of(make("count", x, dim=(dim,))) if size is None else size
+        share = sizes.share(sizes.number_of(sizes.exactly(parts)), whole)
+        if share is None or share.numerator != 1:
+            raise ValueError("split needs a share of the dimension, such as D // 2, or a list of all sizes")
+        return chunks(x, share.denominator, dim)
     if isinstance(parts, int):
         if not isinstance(size, int):
             raise ValueError("split needs the sizes of all parts in a list where that of the dimension has a name")
         if parts < 1:
             raise ValueError("the parts of a split have at least one element")
         parts = tuple(min(parts, size - k) for k in range(0, size, parts))
-    if any(not isinstance(p, int) or p < 0 for p in parts):
+    if any(isinstance(part, int) and part < 0 for part in parts):
         raise ValueError("the sizes of the parts are whole numbers")
+    if any(isinstance(part, Expr) for part in parts):
+        ends = list(accumulate(map(as_expr, parts), initial=as_expr(0)))
+        return [between(x, dim, start, stop) for start, stop in pairwise(ends)]
     if isinstance(size, int) and sum(parts) != size:
         raise ShapeConflict(f"parts of sizes {', '.join(map(str, parts))} do not make up a dimension of size {size}")
-    starts = [sum(parts[:k]) for k in range(len(parts))]
-    return [make("slice", x, dim=dim, start=k, stop=k + part, step=1) for k, part in zip(starts, parts, strict=True)]
+    starts = accumulate(parts, initial=0)
+    return [make("slice", x, dim=dim, start=k, stop=k + part, step=1) for k, part in zip(starts, parts, strict=False)]
 
 
 def _chunked(node: Expr, operands: tuple[Extent, ...]) -> Extent:
