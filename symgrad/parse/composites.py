@@ -28,16 +28,20 @@ def _reduced(loss: str, **others: str) -> str:
     return "".join(f"{way.format(loss)} if reduction == '{word}' else " for word, way in ways.items()) + loss
 
 
-# By signatures: what has a default is a formula too, of the arguments before it; `normalized_shape` stands for the last
-# dimensions, as many as it has sizes; what comes after '*' is given by its name, as the order of the others is not
-# torch's. Where torch has other slopes than the formula (binary_cross_entropy, gaussian_nll_loss) there is no row.
+# By signatures: what has a default is a formula too, of the arguments before it; one of '...' must be given all the
+# same; `normalized_shape` stands for the last dimensions, as many as it has sizes; what comes after '*' is given by its
+# name, as the order of the others is not torch's. Where torch has other slopes than the formula (binary_cross_entropy,
+# gaussian_nll_loss) there is no row.
 COMPOSITES: Mapping[str, str | tuple[str, ...]] = {
     # products
-    **{f"{name}(input, other)": "input @ other" for name in ("mm", "bmm", "mv", "dot")},
+    **{
+        f"{name}(input, {other})": f"input @ {other}"
+        for name, other in {"mm": "mat2", "bmm": "mat2", "mv": "vec", "dot": "tensor"}.items()
+    },
     "linear(input, weight, bias=0)": "input @ weight.mT + bias",
     **{
-        f"{name}(input, a, b, *, beta=1, alpha=1)": "beta * input + alpha * (a @ b)"
-        for name in ("addmm", "addmv", "baddbmm")
+        f"{name}(input, {a}, {b}, *, beta=1, alpha=1)": f"beta * input + alpha * ({a} @ {b})"
+        for name, a, b in (("addmm", "mat1", "mat2"), ("addmv", "mat", "vec"), ("baddbmm", "batch1", "batch2"))
     },
     "cross(input, other, dim=-1)": (
         "cat([chunk(input, 3, dim)[1] * chunk(other, 3, dim)[2] - chunk(input, 3, dim)[2] * chunk(other, 3, dim)[1],"
@@ -73,15 +77,16 @@ COMPOSITES: Mapping[str, str | tuple[str, ...]] = {
     "vector_norm(input, ord=2, dim=None, keepdim=False)": "norm(input, ord, dim, keepdim)",
     "dist(input, other, p=2)": "norm(input - other, p)",
     **{
-        f"{name}_mean(input, dim=None, *, correction=1, keepdim=False)": (
-            f"{name}(input, dim, correction=correction, keepdim=keepdim)",
+        f"{name}_mean(input, dim=None, *, correction=1, keepdim=False, unbiased=None)": (
+            f"{name}(input, dim, correction, keepdim, unbiased)",
             "mean(input, dim, keepdim)",
         )
         for name in ("var", "std")
     },
     "glu(input, dim=-1)": "chunk(input, 2, dim)[0] * sigmoid(chunk(input, 2, dim)[1])",
     "softmin(input, dim)": "softmax(-input, dim)",
-    **{f"{name}(input, dim0, dim1)": "transpose(input, dim0, dim1)" for name in ("swapaxes", "swapdims")},
+    "swapdims(input, dim0, dim1)": "transpose(input, dim0, dim1)",
+    "swapaxes(input, axis0, axis1)": "transpose(input, axis0, axis1)",
     "t(input)": "input.mT",
     # layers
     "normalize(input, p=2, dim=1, eps=1e-12)": "input / clamp(norm(input, p, dim, keepdim=True), min=eps)",
@@ -89,12 +94,12 @@ COMPOSITES: Mapping[str, str | tuple[str, ...]] = {
         "(input - mean(input, normalized_shape, keepdim=True))"
         " * rsqrt(var(input, normalized_shape, correction=0, keepdim=True) + eps) * weight + bias"
     ),
-    "rms_norm(input, normalized_shape, weight=1, *, eps)": (
+    "rms_norm(input, normalized_shape, weight=1, eps=...)": (
         "input * rsqrt(mean(input * input, normalized_shape, keepdim=True) + eps) * weight"
     ),
-    "scaled_dot_product_attention(query, key, value, *, is_causal=False, scale=1/sqrt(query.shape[-1]))": (
+    "scaled_dot_product_attention(query, key, value, attn_mask=0, *, is_causal=False, scale=1/sqrt(query.shape[-1]))": (
         "softmax(where(is_causal and arange(query.shape[-2])[:, None] < arange(key.shape[-2]), -oo,"
-        " query @ key.mT * scale), -1) @ value"
+        " query @ key.mT * scale + attn_mask), -1) @ value"
     ),
     # losses
     "mse_loss(input, target, *, reduction='mean')": _reduced("(input - target)**2"),
@@ -128,6 +133,8 @@ COMPOSITES: Mapping[str, str | tuple[str, ...]] = {
     ),
 }
 
+_OF_TRUTHS = {"attn_mask": "where(attn_mask, 0, -oo)"}  # what an argument means where it is of truth values
+
 
 @dataclass(frozen=True)
 class Composite:
@@ -159,8 +166,8 @@ def composite(name: str) -> Composite | None:
     given = dict(zip(positional[len(positional) - len(arguments.defaults) :], arguments.defaults, strict=True))
     given |= {a.arg: d for a, d in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True) if d is not None}
     names = (*positional, *(a.arg for a in arguments.kwonlyargs))
-    defaults = {n: ast.unparse(d) for n, d in given.items()}
-    required = tuple(n for n in names if n not in given)
+    defaults = {name: text for name, default in given.items() if (text := ast.unparse(default)) != "..."}
+    required = tuple(n for n in names if n not in defaults)
     formulas = (formula,) if isinstance(formula, str) else formula
     return Composite(signature, names, len(positional), required, defaults, formulas)
 
@@ -178,6 +185,8 @@ def composite_call(builder: Builder, name: str, row: Composite, node: ast.Call) 
     texts |= {p: dims for p, a in given.items() if (dims := _dims(builder, p, a))}
     values = builder.each(lambda p: builder.isolated(builder.value, given[p]), [p for p in given if p not in texts])
     names = {p: Bound(*found) for p, found in zip((p for p in given if p not in texts), values, strict=True)}
+    truths = [p for p, bound in names.items() if p in _OF_TRUTHS and bound.expr is not None and bound.expr.is_boolean]
+    names |= {p: _evaluated(builder, given[p], _OF_TRUTHS[p], names) for p in truths}
     for parameter, default in row.defaults.items():
         if parameter not in (*names, *texts):
             names[parameter] = _evaluated(builder, node, default, names)

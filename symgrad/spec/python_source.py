@@ -1,8 +1,9 @@
 r"""Specs that are written as Python functions under `@symgrad.op`. Their source is read and never run.
 
-Parameters are tensors, keyword-only ones hyperparameters; assignments are intermediates; what is returned are the
-outputs; the docstring is the documentation. Each becomes a node of the tree that YAML becomes, with its place in the
-Python file, so that everything after that is the same: keys, checks, messages with line and caret.
+Parameters are tensors, keyword-only ones, and those of a type such as `float`, hyperparameters; assignments are
+intermediates; what is returned are the outputs; the docstring is the documentation. Each becomes a node of the tree
+that YAML becomes, with its place in the Python file, so that everything after that is the same: keys, checks, messages
+with line and caret.
 
 | in the function                                  | in YAML |
 | `x`, `x: symgrad.tensor`, `x: torch.Tensor`      | `x:` under `tensors` |
@@ -11,7 +12,7 @@ Python file, so that everything after that is the same: keys, checks, messages w
 | `x: symgrad.tensor[..., "C"]`                    | `x: {shape: [..., C]}` |
 | `x: symgrad.tensor(domain="(0, oo)", doc="...")` | `x: {domain: "(0, oo)", doc: ...}`; also `tensor["N"](...)` |
 | `bias=0`                                         | `bias: {default: 0}`, which may be `None` at the call |
-| `*, delta: float = 1.0`                          | `delta: {type: float, default: 1.0}` under `hyperparameters` |
+| `*, delta: float = 1.0`, also without the star   | `delta: {type: float, default: 1.0}` under `hyperparameters` |
 | `*, mode: Literal["a", "b"] = "a"`               | `mode: {choices: [a, b], default: a}` |
 | `*, p: symgrad.hyperparameter(type=..., ...)`    | `p: {type: ..., ...}` |
 | `Annotated[Tensor, one of these]`                | the same, for type checkers |
@@ -27,13 +28,14 @@ Python file, so that everything after that is the same: keys, checks, messages w
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Sequence
 from collections.abc import Mapping as Mapping_
+from collections.abc import Sequence
 from types import MappingProxyType
 from typing import TypeGuard
 
-from symgrad.errors import Location, SpecError, shown
+from symgrad.errors import Location, SpecError
 from symgrad.spec.model import Spec
+from symgrad.spec.python_arguments import ArgumentNodes
 from symgrad.spec.python_names import (
     Assigned,
     Function,
@@ -46,16 +48,13 @@ from symgrad.spec.python_names import (
     shape_of,
     told_apart,
 )
-from symgrad.spec.python_nodes import Exact, NotLiteral, PythonNodes
+from symgrad.spec.python_nodes import Exact
 from symgrad.spec.python_shapes import unpacked_shapes
-from symgrad.spec.yaml_source import Document, Entry, Mapping, Node, Scalar, SourceText
+from symgrad.spec.yaml_source import Document, Entry, Mapping, Scalar, SourceText
 from symgrad.spec.yaml_source import Sequence as List
 
 __all__ = ["read_function", "read_functions"]
 
-_KINDS = {"tensor": "", "constant": "grad", "integer": "int", "boolean": "bool"}
-_TORCH = frozenset({"Tensor", "torch.Tensor"})
-_PLAIN_TYPES = frozenset({"float", "int", "bool", "str"})
 _OF_THE_FUNCTION = frozenset({"op", "tensors", "hyperparameters", "let", "outputs"})
 
 
@@ -94,7 +93,7 @@ def _parsed(source: SourceText) -> ast.Module:
         raise SpecError([source.mistake(Location(1, 1), "", "not valid Python")]) from None
 
 
-class _Reader(PythonNodes):
+class _Reader(ArgumentNodes):
     """Makes one function the tree of a spec, noting every mistake on the way."""
 
     def __init__(
@@ -145,10 +144,11 @@ class _Reader(PythonNodes):
         keys = self._entry("op", function, self._word(function.name, function) if name is None else name.value)
         keys |= self._documentation()
         keys |= {key: own.pop(key) for key in ("summary", "reference", "doc") if key in own}
-        tensors, hyperparameters = self._parameters()
-        keys |= self._entry("tensors", function, tensors)
-        if hyperparameters.entries:
-            keys |= self._entry("hyperparameters", function, hyperparameters)
+        tensors, hyperparameters = self._parameters(function.args)
+        tensors |= self._with_unpacked_shapes(tensors)
+        keys |= self._entry("tensors", function, self._mapping(function, tensors))
+        if hyperparameters:
+            keys |= self._entry("hyperparameters", function, self._mapping(function, hyperparameters))
         let, outputs = self._body()
         if let.entries:
             keys |= self._entry("let", function, let)
@@ -203,22 +203,7 @@ class _Reader(PythonNodes):
         }
         return {key: Entry(self._word(key, node), self._exact(t, node, '"')) for key, t in found.items() if t}
 
-    # ------------------------------------------------------------------------------------ parameters
-    def _parameters(self) -> tuple[Mapping, Mapping]:
-        arguments = self._function.args
-        for extra in filter(None, (arguments.vararg, arguments.kwarg)):
-            self._fault(extra, "", "an operation has its arguments by name; write each of them")
-        tensors: dict[str, Entry] = {}
-        positional = [*arguments.posonlyargs, *arguments.args]
-        defaults = [None] * (len(positional) - len(arguments.defaults)) + list(arguments.defaults)
-        for argument, default in zip(positional, defaults, strict=True):
-            tensors |= self._entry(argument.arg, argument, self._tensor(argument, default))
-        tensors |= self._with_unpacked_shapes(tensors)
-        hyperparameters: dict[str, Entry] = {}
-        for argument, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True):
-            hyperparameters |= self._entry(argument.arg, argument, self._hyperparameter(argument, default))
-        return self._mapping(self._function, tensors), self._mapping(self._function, hyperparameters)
-
+    # ------------------------------------------------------------------------------------ body
     def _with_unpacked_shapes(self, tensors: Mapping_[str, Entry]) -> dict[str, Entry]:
         """The tensors whose shapes the body unpacks, with these, and the body without that."""
         keys = {n: entry.value.entries if isinstance(entry.value, Mapping) else {} for n, entry in tensors.items()}
@@ -231,110 +216,6 @@ class _Reader(PythonNodes):
             self._dims |= set(dims)
         return found
 
-    def _annotated(
-        self, argument: ast.arg, where: str, read: Callable[[ast.expr], dict[str, Entry]]
-    ) -> dict[str, Entry]:
-        """What the annotation of an argument says, if it has one."""
-        if argument.annotation is None:
-            return {}
-        try:
-            return read(argument.annotation)
-        except NotLiteral as error:
-            self._fault(error.node, where, str(error))
-            return {}
-
-    def _default(self, default: ast.expr | None, where: str) -> dict[str, Entry]:
-        value = None if default is None else self._literal_or_fault(default, where)
-        return {} if default is None or value is None else self._entry("default", default, value)
-
-    def _tensor(self, argument: ast.arg, default: ast.expr | None) -> Node:
-        where = f"tensors.{argument.arg}"
-        entries = self._annotated(argument, where, self._tensor_keys)
-        if _is_none(default):
-            self._fault(default or argument, where, _NO_VALUE.format(argument.arg))
-        else:
-            entries |= self._default(default, where)
-        return self._mapping(argument, entries) if entries else self._nothing(argument)
-
-    def _tensor_keys(self, annotation: ast.expr) -> dict[str, Entry]:
-        """What an annotation says of a tensor. Raises NotLiteral."""
-        annotation = self._resolved(annotation)
-        if isinstance(annotation, ast.Call):
-            entries = self._tensor_keys(annotation.func)
-            if annotation.args:
-                raise NotLiteral(annotation.args[0], 'keys of a tensor are given by name, such as domain="(0, oo)"')
-            return {**entries, **self._keywords(annotation)}
-        if isinstance(annotation, ast.Subscript):
-            dims = annotation.slice.elts if isinstance(annotation.slice, ast.Tuple) else [annotation.slice]
-            shape = List(tuple(map(self._literal, dims)), self._location(annotation.slice))
-            return self._tensor_keys(annotation.value) | self._entry("shape", annotation, shape)
-        name = ast.unparse(annotation)
-        kind = _KINDS.get(name.rpartition(".")[2])
-        if name in _TORCH or kind == "":
-            return {}
-        if kind == "grad":
-            return self._entry("grad", annotation, self._word("false", annotation))
-        if kind is not None:
-            return self._entry("dtype", annotation, self._word(kind, annotation))
-        hint = "; a hyperparameter comes after '*'" if name in _PLAIN_TYPES else ""
-        raise NotLiteral(
-            annotation,
-            f"{shown(name)} is no kind of tensor: symgrad.tensor, .constant, .integer, .boolean or torch.Tensor{hint}",
-        )
-
-    def _resolved(self, annotation: ast.expr) -> ast.expr:
-        """What is meant by `Annotated[Tensor, this]`, by `Optional[this]`, `this | None`, and by quotes around it."""
-        if isinstance(annotation, ast.BinOp) and isinstance(annotation.op, ast.BitOr) and _is_none(annotation.right):
-            return self._resolved(annotation.left)
-        if isinstance(annotation, ast.Subscript) and ast.unparse(annotation.value).endswith("Optional"):
-            return self._resolved(annotation.slice)
-        if isinstance(annotation, ast.Subscript) and ast.unparse(annotation.value).endswith("Annotated"):
-            parts = annotation.slice.elts if isinstance(annotation.slice, ast.Tuple) else [annotation.slice]
-            return self._resolved(parts[-1])
-        if not isinstance(annotation, ast.Constant) or not isinstance(annotation.value, str):
-            return annotation
-        try:
-            quoted = ast.parse(annotation.value, mode="eval").body
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
-            return annotation
-        for node in ast.walk(quoted):  # all of it stands where the text does
-            ast.copy_location(node, annotation)
-        return self._resolved(quoted)
-
-    def _keywords(self, call: ast.Call) -> dict[str, Entry]:
-        found: dict[str, Entry] = {}
-        for keyword in call.keywords:
-            if keyword.arg is None:
-                raise NotLiteral(keyword.value, "keys are given by name")
-            name = isinstance(keyword.value, ast.Name) and keyword.value.id in _PLAIN_TYPES
-            value = self._word(ast.unparse(keyword.value), keyword.value) if name else self._literal(keyword.value)
-            found |= self._entry(keyword.arg, keyword, value)
-        return found
-
-    def _hyperparameter(self, argument: ast.arg, default: ast.expr | None) -> Node:
-        where = f"hyperparameters.{argument.arg}"
-        entries = self._annotated(argument, where, self._hyperparameter_keys)
-        return self._mapping(argument, entries | self._default(default, where))
-
-    def _hyperparameter_keys(self, annotation: ast.expr) -> dict[str, Entry]:
-        """What an annotation says of a hyperparameter. Raises NotLiteral."""
-        annotation = self._resolved(annotation)
-        name = ast.unparse(annotation)
-        if name in _PLAIN_TYPES:
-            return self._entry("type", annotation, self._word(name, annotation))
-        if isinstance(annotation, ast.Call) and ast.unparse(annotation.func).endswith("hyperparameter"):
-            if annotation.args:
-                raise NotLiteral(annotation.args[0], "keys are given by name, such as type=float")
-            return self._keywords(annotation)
-        if isinstance(annotation, ast.Subscript) and ast.unparse(annotation.value).endswith("Literal"):
-            values = annotation.slice.elts if isinstance(annotation.slice, ast.Tuple) else [annotation.slice]
-            choices = List(tuple(map(self._literal, values)), self._location(annotation.slice))
-            return self._entry("choices", annotation, choices)
-        raise NotLiteral(
-            annotation, f"{shown(name)} is no type of a hyperparameter: float, int, bool, str, Literal[...]"
-        )
-
-    # ------------------------------------------------------------------------------------ body
     def _without_blocks(self, body: Sequence[ast.stmt]) -> list[ast.stmt]:
         """The statements with those under `with torch.no_grad()` among them, whose values are detached."""
         found: list[ast.stmt] = []
@@ -420,13 +301,6 @@ class _Reader(PythonNodes):
                 wanted += "_"
             found[wanted] = Entry(self._word(wanted, item), self._formula(item))
         return found
-
-
-_NO_VALUE = "a tensor that may be None has as its default the value that stands in for it, such as {}=0"
-
-
-def _is_none(node: ast.expr | None) -> bool:
-    return isinstance(node, ast.Constant) and node.value is None
 
 
 def _is_no_grad(statement: ast.stmt) -> TypeGuard[ast.With]:

@@ -82,6 +82,12 @@ def test_other_blocks_are_refused(block: str) -> None:
         read(block, "    m = x", "return x")
 
 
+def test_an_argument_with_the_type_of_a_number_is_a_hyperparameter_also_without_a_star() -> None:
+    spec = read("return x * eps", arguments="x, eps: float = 1e-5, *, k: int = 2")
+    assert [t.name for t in spec.tensors] == ["x"]
+    assert [(h.name, h.type) for h in spec.hyperparameters] == [("eps", "float"), ("k", "int")]
+
+
 def test_nothing_is_returned_without_a_gradient() -> None:
     with pytest.raises(SpecError, match="nothing is returned without a gradient"):
         read("with torch.no_grad():", "    return x")

@@ -86,7 +86,8 @@ def test_a_python_file_is_what_its_yaml_is() -> None:
     [
         ("def f(x):\n    return x * bta\n", "3:16", "unknown name 'bta'"),
         ("def f(x):\n    y = (x +  # far\n         qq)\n    return y\n", "4:10", "unknown name 'qq'"),
-        ("def f(x: int):\n    return x\n", "2:10", "a hyperparameter comes after '*'"),
+        ("def f(x: complex):\n    return x\n", "2:10", "'complex' is no kind of tensor"),
+        ("def f(x, p: float, y):\n    return x * p * y\n", "2:20", "a tensor stands before the hyperparameters"),
         ("def f(x):\n    if x: pass\n    return x\n", "3:5", "write where"),
         ("def f(x):\n    y = z + x\n    z = x\n    return y * z\n", "3:9", "'z' has no value yet"),
         ("def f(x):\n    x = 2 * x\n    return (x + # x\n      x) * qq\n", "5:12", "unknown name 'qq'"),
