@@ -57,9 +57,9 @@ def is_of_truths(value: Expr) -> bool:
         row = TENSOR_OPS.get(node.op)
         if row is None or not (row.exact or row.cost == 0):
             return False
-        moved = [a for k, a in enumerate(node.args) if k not in row.integer]
-        read = [a for a in moved if a in data_arguments(node) and not is_number(a)]
-        if not read:
+        moved = [a for k, a in enumerate(node.args) if k not in row.integer and a in data_arguments(node)]
+        read = [a for a in moved if not is_number(a)]
+        if not read and not (moved and set(moved) <= {ONE, ZERO}):  # as of ones(N, N)
             return False
         pending += [a for a in read if a not in seen]
         seen.update(read)

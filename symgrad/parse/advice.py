@@ -22,13 +22,12 @@ _RESAMPLED = "write gathers of the points and their weights: x[index]"
 
 _FUNCTIONS = {
     "inner": "write a @ b.mT",
-    **dict.fromkeys(("broadcast_to", "expand"), BY_NAME),
     "scan": "formulas are of the tensors that are given",
     "addbmm": "write c + sum(a @ b, 0)",
     **dict.fromkeys(("tensordot", "kron", "bilinear", "ger", "vdot"), "write einsum('...', a, b)"),
     **dict.fromkeys(("floor_divide", "floordiv"), "write floor(a / b)"),
     **dict.fromkeys(("masked_select", "masked_fill_"), "write where(mask, value, x)"),
-    **dict.fromkeys(("float32", "float64", "int"), "write the number alone: it broadcasts"),
+    **dict.fromkeys(("float32", "float64"), "write the number alone: it broadcasts"),
     **dict.fromkeys(
         ("rand_like", "randn_like", "bernoulli", "rand", "randn"),
         "write uniform(x, seed), normal(x, seed) or dropout(x, p, seed)",
@@ -66,7 +65,7 @@ _FUNCTIONS = {
     "scatter": "write scatter_add(x, index, src, dim)",
     "signbit": "write x < 0",
     "slogdet": "write logabsdet(x)",
-    **dict.fromkeys(("double", "half", "bfloat16", "long"), _DTYPES),
+    **dict.fromkeys(("half", "bfloat16"), _DTYPES),
     "vander": "write x[..., None] ** arange(n)",
     "DiracDelta": "it has no value element by element; write its integral",
     "diff": "write x[..., 1:] - x[..., :-1]; of SymPy's, the derivative itself, which SymPy's object has",

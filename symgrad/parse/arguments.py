@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 from symgrad.errors import shown
 from symgrad.ir.expr import FALSE, OO, TRUE, Expr
 from symgrad.ops.tensors import Attribute, Ref, TensorOp
-from symgrad.ops.tensors.row import is_size, is_whole_size
-from symgrad.ops.tensors.sizes import exactly
+from symgrad.ops.tensors.row import is_size, is_whole_number
 from symgrad.parse.advice import keyword_for
 from symgrad.text import counted
 
@@ -179,8 +178,8 @@ def _integer(builder: Builder, name: str, node: ast.expr) -> int | Ref:
 
 
 def _size(builder: Builder, name: str, node: ast.expr) -> int | Ref | Expr:
-    value = exactly(builder.isolated(builder.value, node)[0])
-    return value if is_size(value) and is_whole_size(value) else _integer(builder, name, node)
+    value, _ = builder.isolated(builder.value, node)
+    return value if is_size(value) and is_whole_number(value) else _integer(builder, name, node)
 
 
 def _order(builder: Builder, name: str, node: ast.expr) -> int | Ref | str:

@@ -17,7 +17,6 @@ from symgrad.ops import functions
 from symgrad.ops.tensors import TENSOR_OPS
 from symgrad.ops.tensors.row import is_number, is_size, is_whole_number
 from symgrad.parse import operations
-from symgrad.parse.alignment import paired
 from symgrad.parse.promotion import as_exponent, floated
 
 if TYPE_CHECKING:
@@ -71,7 +70,7 @@ def _quotient(builder: Builder, node: ast.BinOp) -> Expr:
 def _operands(builder: Builder, first: ast.expr, rest: Links) -> Sequence[Expr]:
     """The operands of a chain. What adds up or multiplies infinities may be no number, so none of them is infinite."""
     nodes = [first, *(operand for _, operand in rest)]
-    values = paired(*builder.each(builder.number, nodes))
+    values = builder.paired(*builder.each(builder.number, nodes))
     builder.check_digits(first, values)
     for node, value in zip(nodes, values, strict=True):
         if ex.split_coefficient(value)[1] is ex.OO:

@@ -20,12 +20,13 @@ from symgrad.ir.expr import FALSE, MINUS_ONE, TRUE, ZERO, Expr
 from symgrad.ir.traversal import topological
 from symgrad.ops.functions import SPELLINGS
 from symgrad.ops.tensors import TENSOR_OPS, TENSOR_SPELLINGS
+from symgrad.ops.tensors.lengths import length
 from symgrad.ops.tensors.shapes import extent, shape_sources
 from symgrad.parse import calls, operations, special, subscripts
-from symgrad.parse.alignment import ShapeConflict, aligned
+from symgrad.parse.alignment import ShapeConflict, aligned, paired
 from symgrad.parse.arguments import whole_number
 from symgrad.parse.arithmetic import LOGICAL, binary
-from symgrad.parse.casts import limit
+from symgrad.parse.casts import limit, widen
 from symgrad.parse.comparisons import comparison, is_text
 from symgrad.parse.composites import composite, composite_call
 from symgrad.parse.constants import CONSTANTS, ELSEWHERE, NO_NUMBERS, OF_MODULES, SINGLETONS
@@ -43,6 +44,7 @@ MAX_DEPTH = 100  # of the syntax tree; a chain of operators of one precedence co
 _MAX_SIZE = 1_000  # of a constant that is evaluated
 _MAX_BITS = 64_000  # of all numbers in a sum or product
 
+_BY_NAME = "these shapes do not meet from the right, as in torch: unpacked names of dimensions bring none in line"
 _LITERALS: Mapping[object, Expr] = {True: TRUE, False: FALSE}
 _COMPARED: Mapping[type[ast.cmpop], str] = {
     ast.Lt: "lt", ast.LtE: "le", ast.Gt: "gt", ast.GtE: "ge", ast.Eq: "eq", ast.NotEq: "ne",
@@ -72,6 +74,7 @@ class Builder:
         self._faults: list[Fault] = []
         self._depth = 0
         self.casting = False  # inside of a cast to the dtype of a tensor
+        self.widened = False  # whether something in it was cast, and not back
 
     def result(self) -> Bound:
         """The value of the formula. Raises FormulaError."""
@@ -82,7 +85,7 @@ class Builder:
                 return Bound(fields=fields)
             value = self.value(tree)
             self.whole(tree, value, self.sources)
-            return Bound(value, frozenset(self.sources))
+            return Bound(value, frozenset(self.sources), widened=self.widened)
         except _Reported:
             raise FormulaError(self._faults) from None
 
@@ -148,9 +151,12 @@ class Builder:
         has to recurse deeply.
         """
         try:
-            value = aligned(value)
+            found = aligned(value)
         except ShapeConflict as conflict:
             self.fail(node, str(conflict))
+        if self.scope.by_position and found is not value:
+            self.fail(node, _BY_NAME)
+        value = found
         settled = self.scope.settled
         for part in topological(value, leaves=settled):
             if part not in settled:
@@ -164,6 +170,10 @@ class Builder:
             self._check_constant(node, value)
         if not _is_moderate(ex.split_coefficient(value)[0]):
             self.fail(node, "a constant beyond every floating-point number")
+
+    def paired(self, *values: Expr) -> tuple[Expr, ...]:
+        """The operands of a pointwise operation, pairs of rows side by side where names say so."""
+        return values if self.scope.by_position else paired(*values)
 
     def isolated(self, read: Callable[[ast.expr], T], node: ast.expr) -> tuple[T, frozenset[Expr]]:
         """What ``read`` makes of a node whose shape is not broadcast with the rest, and its sources."""
@@ -245,6 +255,8 @@ class Builder:
             self.fail(node, f"{name!r} has several results; write {each_field(name, bound.fields)}")
         if bound.expr is None:
             raise _Reported  # its own formula is wrong
+        if bound.widened:
+            widen(self, node)
         self.sources |= bound.sources
         return bound.expr
 
@@ -363,7 +375,7 @@ class Builder:
         known = extent(value)
         if number is None or (known.exact and not -len(known.dims) <= number < len(known.dims)):
             self.fail(dim, f"this is of {known}, and of no dimension of it; a dimension is a whole number")
-        return ex.make("count", value, dim=(number - len(known.dims) if known.exact and number >= 0 else number,))
+        return length(value, number - len(known.dims) if known.exact and number >= 0 else number)
 
     def _sequence(self, node: ast.expr) -> Expr:
         self.fail(node, "several values where one is needed")

@@ -92,22 +92,22 @@ def _without_options(builder: Builder, name: str, node: ast.Call) -> ast.Call:
             builder.fail(keyword, "nothing is changed in place; leave it out")
         if keyword.arg == "dtype" and name in _CASTS and args:
             args[0] = ast.copy_location(ast.Call(ast.Name("cast"), [args[0], value], []), args[0])
-        elif keyword.arg != "inplace" and not (name in _MAKES and _is_of_tensors(keyword)):
+        elif keyword.arg != "inplace" and not (name in _MAKES and _is_of_tensors(name, keyword)):
             kept.append(keyword)
     return ast.copy_location(ast.Call(node.func, args, kept), node)
 
 
 _CASTS = frozenset({"softmax", "log_softmax", "sum", "mean", "prod", "cumsum", "cumprod"})
-_MAKES = frozenset(
-    {"arange", "eye", "linspace", "tensor", "zeros", "ones", "full", "zeros_like", "ones_like", "full_like"}
-)
+_WHOLE = frozenset({"arange", "eye", "zeros", "ones", "zeros_like", "ones_like"})  # which rounding does not change
+_MAKES = _WHOLE | {"linspace", "tensor", "full", "full_like"}
 
 
-def _is_of_tensors(keyword: ast.keyword) -> bool:
-    """Whether an option of what is made tells the device, or a dtype of numbers."""
-    dtype = keyword.value
-    name = getattr(dtype, "attr", getattr(dtype, "id", "bool"))
-    return keyword.arg == "device" or (keyword.arg == "dtype" and name != "bool")
+def _is_of_tensors(name: str, keyword: ast.keyword) -> bool:
+    """Whether an option of what is made tells the device, or a dtype of numbers in which it is the same."""
+    if keyword.arg != "dtype":
+        return keyword.arg == "device"
+    dtype = getattr(keyword.value, "attr", getattr(keyword.value, "id", ""))
+    return dtype == "dtype" or "float" in dtype or dtype in ("double", "half") or (name in _WHOLE and dtype != "bool")
 
 
 def _check_alike(builder: Builder, name: str, node: ast.Call, owners: int = 0) -> None:

@@ -11,14 +11,16 @@ from collections.abc import Callable, Mapping
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from symgrad.ir.expr import MINUS_ONE, OO, Expr, num
+from symgrad.analysis.integers import is_whole_tensor
+from symgrad.ir.expr import MINUS_ONE, OO, Expr, make, num
 from symgrad.ir.truth import as_number
+from symgrad.ops.tensors import is_index
 from symgrad.parse.arguments import bind
 
 if TYPE_CHECKING:
     from symgrad.parse.build import Builder
 
-__all__ = ["CASTS", "limit"]
+__all__ = ["CASTS", "limit", "widen"]
 
 _FORMATS: Mapping[str, tuple[int, int]] = {  # digits of the significand, and the largest exponent
     "float16": (11, 15),
@@ -65,17 +67,20 @@ def limit(builder: Builder, node: ast.Attribute) -> Expr | None:
 
 def _cast(builder: Builder, name: str, node: ast.Call) -> Expr:
     """`cast(x, float32)`, `x.float()`, `x.to(torch.float32)`; and back by `cast(x, x.dtype)`, `x.type_as(x)`."""
-    parameters = ("input",) if name == "float" else ("input", "other" if name == "type_as" else "dtype")
+    parameters = ("input",) if name in _REFUSED else ("input", "other" if name == "type_as" else "dtype")
     bound = bind(builder, name, node, parameters, len(parameters))
     operand, dtype = bound["input"], bound[parameters[-1]]
     if name == "float" and isinstance(operand, ast.Constant):  # of Python: `float("-inf")`
         return _INFINITIES[operand.value] if operand.value in _INFINITIES else builder.value(operand)
-    if _is_truth(builder, operand):
-        return builder.number(operand)
+    whole = _whole(builder, operand)
+    if whole is not None:
+        is_moved = whole.is_boolean or name in ("int", "long")
+        return as_number(whole) if is_moved else make("floated", whole)
     if name == "float" or builder.syntax.source(dtype).rpartition(".")[2] in _WIDE:
-        if not builder.casting:
-            builder.fail(node, _NOT_BACK)
+        widen(builder, node)
         return builder.value(operand)
+    if name in _REFUSED:
+        builder.fail(node, _REFUSED[name])
     like = dtype.value if isinstance(dtype, ast.Attribute) and dtype.attr == "dtype" else dtype
     if name != "type_as" and like is dtype:
         builder.fail(dtype, _OTHERS)
@@ -92,22 +97,40 @@ def _cast(builder: Builder, name: str, node: ast.Call) -> Expr:
     return as_number(value)
 
 
-def _is_truth(builder: Builder, operand: ast.expr) -> bool:
-    """Whether what is cast are truth values, which count as 1 or 0 in the dtype of what they meet."""
+def widen(builder: Builder, node: ast.AST) -> None:
+    """Note that a value has another dtype, which is cast back around it, or in what reads this intermediate."""
+    if not builder.casting and not builder.scope.may_widen:
+        builder.fail(node, _NOT_BACK)
+    builder.widened |= not builder.casting
+
+
+def _whole(builder: Builder, operand: ast.expr) -> Expr | None:
+    """The value of what is cast where these are truth values or integers, which any dtype holds; None for others."""
     outer, builder.casting = builder.casting, True
+    sources = builder.sources
     try:
-        value, _ = builder.isolated(builder.value, operand)
+        value, own = builder.isolated(builder.value, operand)
     finally:
         builder.casting = outer
-    return value.is_boolean
+    if not (value.is_boolean or is_whole_tensor(value) or is_index(value)):
+        return None
+    builder.sources = sources | own
+    return value
 
 
 _INFINITIES: Mapping[object, Expr] = {"inf": OO, "+inf": OO, "-inf": MINUS_ONE * OO}
 _NOT_BACK = (
     "a result has the dtype of the tensors; formulas are computed in float32 at least, so leave the cast out, or cast "
-    "back in the same formula: cast(..., x.dtype)"
+    "back: cast(..., x.dtype)"
 )
 _OTHERS = "there are casts to float32, and back to the dtype of a tensor: cast(..., x.dtype)"
+_REFUSED = {  # methods that name a dtype
+    "float": _NOT_BACK,
+    "double": _NOT_BACK,
+    **dict.fromkeys(("int", "long"), "of floats there are no integers; write floor(x), or trunc(x)"),
+}
 _PART = "cast the part alone that is of one tensor"
 
-CASTS: Mapping[str, Callable[[Builder, str, ast.Call], Expr]] = dict.fromkeys(("cast", "to", "float", "type_as"), _cast)
+CASTS: Mapping[str, Callable[[Builder, str, ast.Call], Expr]] = dict.fromkeys(
+    ("cast", "to", "type_as", *_REFUSED), _cast
+)

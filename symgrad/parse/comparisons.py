@@ -10,7 +10,6 @@ from symgrad.errors import shown
 from symgrad.ir import truth
 from symgrad.ir.expr import Expr
 from symgrad.ops.tensors.row import is_size
-from symgrad.parse.alignment import paired
 
 if TYPE_CHECKING:
     from symgrad.parse.build import Builder
@@ -34,7 +33,7 @@ def comparison(builder: Builder, nodes: Sequence[ast.expr], op: str, left: Expr,
     for node, side in zip(nodes, (left, right), strict=True):
         if is_size(side):
             builder.fail(node, "the size of a dimension is a number to calculate with, and is not compared")
-    return truth.compare(op, *paired(truth.as_number(left), truth.as_number(right)))
+    return truth.compare(op, *builder.paired(truth.as_number(left), truth.as_number(right)))
 
 
 def _compare_texts(builder: Builder, nodes: Sequence[ast.expr], op: str, left: Expr, right: Expr) -> Expr:

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
+from symgrad.ir.expr import ZERO
+from symgrad.ops.tensors.row import is_number
 from symgrad.ops.tensors.shapes import extent
 from symgrad.parse.arguments import bind, is_none, whole_number
 from symgrad.parse.faults import FormulaError
@@ -20,6 +22,14 @@ if TYPE_CHECKING:
     from symgrad.parse.build import Builder
 
 __all__ = ["COMPOSITES", "Composite", "composite", "composite_call"]
+
+
+def _cross() -> str:
+    """The cross product along `dim`, which has three elements: another size does not unflatten so."""
+    first = "(dim - 1 if dim < 0 else dim)"
+    a, b = (f"chunk(unflatten({name}, dim, (3, 1)), 3, {first})" for name in ("input", "other"))
+    parts = [f"{a}[{i}] * {b}[{k}] - {a}[{k}] * {b}[{i}]" for i, k in ((1, 2), (2, 0), (0, 1))]
+    return f"flatten(cat([{', '.join(parts)}], {first}), {first}, {first} + 1)"
 
 
 def _reduced(loss: str, **others: str) -> str:
@@ -43,11 +53,7 @@ COMPOSITES: Mapping[str, str | tuple[str, ...]] = {
         f"{name}(input, {a}, {b}, *, beta=1, alpha=1)": f"beta * input + alpha * ({a} @ {b})"
         for name, a, b in (("addmm", "mat1", "mat2"), ("addmv", "mat", "vec"), ("baddbmm", "batch1", "batch2"))
     },
-    "cross(input, other, dim=-1)": (
-        "cat([chunk(input, 3, dim)[1] * chunk(other, 3, dim)[2] - chunk(input, 3, dim)[2] * chunk(other, 3, dim)[1],"
-        " chunk(input, 3, dim)[2] * chunk(other, 3, dim)[0] - chunk(input, 3, dim)[0] * chunk(other, 3, dim)[2],"
-        " chunk(input, 3, dim)[0] * chunk(other, 3, dim)[1] - chunk(input, 3, dim)[1] * chunk(other, 3, dim)[0]], dim)"
-    ),
+    "cross(input, other, dim=...)": _cross(),
     # arithmetic and comparisons under names
     "add(input, other, *, alpha=1)": "input + alpha * other",
     **{f"{name}(input, other, *, alpha=1)": "input - alpha * other" for name in ("sub", "subtract")},
@@ -71,7 +77,7 @@ COMPOSITES: Mapping[str, str | tuple[str, ...]] = {
     "ones_like(input)": "where(True, 1, input)",
     "full_like(input, fill_value)": "where(True, fill_value, input)",
     "expand_as(input, other)": "where(True, input, other)",
-    "linspace(start, end, steps)": "start + arange(steps) * ((end - start) / (steps - 1))",
+    "linspace(start, end, steps)": "start + arange(steps) * ((end - start) / max(steps - 1, 1))",
     # along a dimension
     "argsort(input, dim=-1, descending=False)": "sort(input, dim, descending).indices",
     "vector_norm(input, ord=2, dim=None, keepdim=False)": "norm(input, ord, dim, keepdim)",
@@ -97,7 +103,8 @@ COMPOSITES: Mapping[str, str | tuple[str, ...]] = {
     "rms_norm(input, normalized_shape, weight=1, eps=...)": (
         "input * rsqrt(mean(input * input, normalized_shape, keepdim=True) + eps) * weight"
     ),
-    "scaled_dot_product_attention(query, key, value, attn_mask=0, *, is_causal=False, scale=1/sqrt(query.shape[-1]))": (
+    "scaled_dot_product_attention(query, key, value, attn_mask=0, dropout_p=0, is_causal=False, *, "
+    "scale=1/sqrt(query.shape[-1]))": (
         "softmax(where(is_causal and arange(query.shape[-2])[:, None] < arange(key.shape[-2]), -oo,"
         " query @ key.mT * scale + attn_mask), -1) @ value"
     ),
@@ -105,7 +112,8 @@ COMPOSITES: Mapping[str, str | tuple[str, ...]] = {
     "mse_loss(input, target, *, reduction='mean')": _reduced("(input - target)**2"),
     "l1_loss(input, target, *, reduction='mean')": _reduced("abs(input - target)"),
     "smooth_l1_loss(input, target, *, reduction='mean', beta=1)": _reduced(
-        "where(abs(input - target) < beta, (input - target)**2 / (2 * beta), abs(input - target) - beta / 2)"
+        "where(abs(input - target) < beta, (input - target)**2 / (2 * beta if beta != 0 else 1),"
+        " abs(input - target) - beta / 2)"
     ),
     "huber_loss(input, target, *, reduction='mean', delta=1)": _reduced(
         "where(abs(input - target) <= delta, (input - target)**2 / 2, delta * (abs(input - target) - delta / 2))"
@@ -122,17 +130,18 @@ COMPOSITES: Mapping[str, str | tuple[str, ...]] = {
     ),
     "soft_margin_loss(input, target, *, reduction='mean')": _reduced("softplus(-target * input)"),
     "hinge_embedding_loss(input, target, *, margin=1, reduction='mean')": _reduced(
-        "(where(target != 1, relu(margin - input), 0) + where(target != -1, input, 0))"
+        "(where(target != 1, clamp(margin - input, min=0), 0) + where(target != -1, input, 0))"
     ),
     "margin_ranking_loss(input1, input2, target, *, margin=0, reduction='mean')": _reduced(
-        "relu(margin - target * (input1 - input2))"
+        "clamp(margin - target * (input1 - input2), min=0)"
     ),
     "pairwise_distance(x1, x2, p=2, eps=1e-6, keepdim=False)": "norm(x1 - x2 + eps, p, -1, keepdim)",
     "triplet_margin_loss(anchor, positive, negative, *, margin=1, p=2, eps=1e-6, reduction='mean')": _reduced(
-        "relu(margin + norm(anchor - positive + eps, p, -1) - norm(anchor - negative + eps, p, -1))"
+        "clamp(margin + norm(anchor - positive + eps, p, -1) - norm(anchor - negative + eps, p, -1), min=0)"
     ),
 }
 
+_MAY_BE_NONE = frozenset({"weight", "bias", "attn_mask", "pos_weight", "scale"})
 _OF_TRUTHS = {"attn_mask": "where(attn_mask, 0, -oo)"}  # what an argument means where it is of truth values
 
 
@@ -180,11 +189,13 @@ def composite_call(builder: Builder, name: str, row: Composite, node: ast.Call) 
     for parameter in row.required:
         if parameter not in given:
             builder.fail(node, f"{row.signature} lacks its argument {parameter!r}")
-    given = {p: a for p, a in given.items() if not (p in row.defaults and is_none(a))}
+    given = {p: a for p, a in given.items() if not (is_none(a) and _may_be_none(row, p))}
     texts = {p: d for p, d in row.defaults.items() if d == "None" and p not in given}
     texts |= {p: dims for p, a in given.items() if (dims := _dims(builder, p, a))}
     values = builder.each(lambda p: builder.isolated(builder.value, given[p]), [p for p in given if p not in texts])
     names = {p: Bound(*found) for p, found in zip((p for p in given if p not in texts), values, strict=True)}
+    if names.get("dropout_p", Bound(ZERO)).expr is not ZERO:
+        builder.fail(given["dropout_p"], "random numbers have a seed; write dropout(x, p, seed)")
     truths = [p for p, bound in names.items() if p in _OF_TRUTHS and bound.expr is not None and bound.expr.is_boolean]
     names |= {p: _evaluated(builder, given[p], _OF_TRUTHS[p], names) for p in truths}
     for parameter, default in row.defaults.items():
@@ -194,6 +205,10 @@ def composite_call(builder: Builder, name: str, row: Composite, node: ast.Call) 
     pattern = re.compile(rf"\b({'|'.join(texts)})\b") if texts else None
     formulas = [pattern.sub(lambda m: texts[m[0]], f) if pattern else f for f in row.formulas]
     return [_evaluated(builder, node, formula, names) for formula in formulas]
+
+
+def _may_be_none(row: Composite, parameter: str) -> bool:
+    return parameter in row.defaults and (parameter in _MAY_BE_NONE or row.defaults[parameter] == "None")
 
 
 def _dims(builder: Builder, parameter: str, node: ast.expr) -> str:
@@ -207,16 +222,19 @@ def _dims(builder: Builder, parameter: str, node: ast.expr) -> str:
 def _check_words(builder: Builder, row: Composite, given: Mapping[str, ast.expr], names: Mapping[str, Bound]) -> None:
     """Refuse a reduction that the formula does not know."""
     known = {*re.findall(r"== '(\w+)'", row.formulas[0]), "none"}
-    for parameter, bound in names.items():
-        word = bound.expr["value"] if bound.expr is not None and bound.expr.op == "text" else "none"
-        if word not in known:
-            builder.fail(given[parameter], f"{parameter!r} is one of {', '.join(sorted(known))}")
+    value = names["reduction"].expr if "reduction" in given else None
+    if value is None:
+        return
+    words = {value["value"]} if value.op == "text" else set(builder.scope.choices.get(value, ("any word",)))
+    if not words <= known:
+        told = f"'reduction' is one of {', '.join(sorted(known))}, or a hyperparameter with these choices"
+        builder.fail(given["reduction"], told)
 
 
 def _evaluated(builder: Builder, node: ast.AST, formula: str, names: Mapping[str, Bound]) -> Bound:
     """The value of a formula of the table; what is wrong in it is wrong with the call."""
     outer = builder.scope
-    scope = Scope(dict(names), outer.choices, settled=outer.settled, equal_parts=outer.equal_parts)
+    scope = Scope(dict(names), settled=outer.settled, equal_parts=outer.equal_parts, by_position=outer.by_position)
     inner = type(builder)(read(formula), scope)
     try:
         found = inner.result()
@@ -228,12 +246,22 @@ def _evaluated(builder: Builder, node: ast.AST, formula: str, names: Mapping[str
 
 def _length(builder: Builder, shape: ast.expr) -> int:
     """How many dimensions a shape has: `(H, W)`, `x.shape[-2:]`, `x.shape[1:]` of a declared shape, `C`."""
-    if isinstance(shape, ast.Tuple | ast.List):
-        return len(shape.elts)
+    whole = shape_of(shape)
+    if whole is not None:
+        shape = ast.Subscript(shape, ast.Slice())
     if not isinstance(shape, ast.Subscript) or not isinstance(shape.slice, ast.Slice):
-        return 1
+        items = shape.elts if isinstance(shape, ast.Tuple | ast.List) else [shape]
+        for item in items:
+            if not is_number(builder.isolated(builder.value, item)[0]):
+                builder.fail(item, "the last dimensions are told by their sizes")
+        return len(items)
     of, first = shape_of(shape.value), whole_number(shape.slice.lower or ast.Constant(0))
     known = None if of is None else extent(builder.scoped(of))
-    if known is None or first is None or shape.slice.upper is not None or (first >= 0 and not known.exact):
+    if known is None or first is None or shape.slice.upper or shape.slice.step or (first >= 0 and not known.exact):
         builder.fail(shape, "the last dimensions are told from the end, as in x.shape[-1:]")
+    if first < -_MOST_DIMS:
+        builder.fail(shape, f"a tensor has at most {_MOST_DIMS} dimensions")
     return -first if first < 0 else len(known.dims) - first
+
+
+_MOST_DIMS = 64  # of torch

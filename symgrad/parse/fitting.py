@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations, product
+from math import floor
 from typing import Any, TypeAlias
 
 from symgrad.ir import expr as ex
 from symgrad.ir.expr import Expr, num
-from symgrad.ir.traversal import rebuild, substitute, topological
+from symgrad.ir.traversal import rebuild, substitute, topological, transform
 from symgrad.ops.tensors import TENSOR_OPS, Ref
 from symgrad.ops.tensors.extent import SCALAR, Extent, ShapeConflict, broadcast
 
@@ -107,10 +108,20 @@ def _with_values(root: Expr, values: Mapping[str, Any]) -> Expr:
 
 
 def with_sizes(value: Expr, shapes: Mapping[Expr, tuple[int, ...]]) -> Expr:
-    """What is made of sizes with numbers for those that shapes tell."""
+    """What is made of sizes with numbers for those that shapes tell. Raises ShapeConflict where one has too few."""
     counts = [n for n in topological(value) if n.op == "count" and n.args[0] in shapes]
     single = [n for n in counts if isinstance(n["dim"], tuple) and len(n["dim"]) == 1]
-    return substitute(value, {n: num(shapes[n.args[0]][n["dim"][0]]) for n in single})
+    for node in single:
+        rank, dim = len(shapes[node.args[0]]), node["dim"][0]
+        if not -rank <= dim < rank:
+            raise ShapeConflict(f"there is no dimension {dim} in {Extent(shapes[node.args[0]])}")
+    found = substitute(value, {n: num(shapes[n.args[0]][n["dim"][0]]) for n in single})
+    return transform(found, _rounded) if single else found
+
+
+def _rounded(node: Expr) -> Expr:
+    number = node.args[0].number if node.op == "floor" else None
+    return node if number is None else num(floor(number))
 
 
 def _sized(node: Expr, shapes: Given) -> Expr:

@@ -16,10 +16,9 @@ from symgrad.ir.traversal import topological
 from symgrad.ops import functions
 from symgrad.ops.functions import FUNCTIONS, SPELLINGS, Function
 from symgrad.ops.tensors import TENSOR_OPS, TENSOR_SPELLINGS, Attribute, TensorOp, is_index
+from symgrad.ops.tensors.extent import extent, size_along
 from symgrad.ops.tensors.row import is_number, is_size, is_whole_number
-from symgrad.ops.tensors.sizes import exactly
-from symgrad.ops.tensors.slices import chunks, splits
-from symgrad.parse.alignment import paired
+from symgrad.ops.tensors.slices import chunks, place_of, select, splits
 from symgrad.parse.arguments import bind, is_none, read_attribute, signature, tensor_arguments
 from symgrad.parse.scope import Bound, each_field
 
@@ -63,7 +62,7 @@ def function_call(builder: Builder, name: str, node: ast.Call) -> Expr:
         parameter, value = argument
         return _text(builder, value) if _takes_text(defaults.get(parameter)) else builder.number(value)
 
-    values = dict(zip(given, paired(*builder.each(read, given.items())), strict=True))
+    values = dict(zip(given, builder.paired(*builder.each(read, given.items())), strict=True))
     known = {**defaults, **values} if row.name in _DEFAULTS else values
     last = max(row.parameters.index(parameter) for parameter in known)
     arguments = [values.get(p, defaults.get(p)) for p in row.parameters[: last + 1]]
@@ -80,7 +79,7 @@ def function_call(builder: Builder, name: str, node: ast.Call) -> Expr:
 
 def of_numbers(builder: Builder, node: ast.AST, name: str, operands: Sequence[ast.expr]) -> Expr:
     """A function of numbers that has an operator of its own."""
-    values = paired(*builder.each(builder.number, operands))
+    values = builder.paired(*builder.each(builder.number, operands))
     check_sizes(builder, node, values)
     return functions.call(name, *values)
 
@@ -139,9 +138,6 @@ def apply(
 ) -> Expr:
     """A tensor operation on values; absent attributes have their defaults."""
     operands = [_as_places(a) if k in row.integer else a for k, a in enumerate(operands)]
-    if builder.scope.equal_parts:
-        last = len(row.operands) - 1
-        operands = [exactly(a) if min(k, last) in row.numbers else a for k, a in enumerate(operands)]
     _need_tensors(builder, node, row, operands)
     complete = {**{a.name: a.default for a in row.attributes}, **attributes}
     definition = row.definition or (lambda *args, **attrs: make(row.name, *args, **attrs))
@@ -218,6 +214,8 @@ def results(builder: Builder, operation: str, node: ast.Call) -> dict[str, Bound
 
 def parts(builder: Builder, name: str, node: ast.Call) -> list[Expr]:
     """The parts of a tensor that a call divides it into, each of which is picked by its number: `chunk(x, 2)[0]`."""
+    if name == "unbind":
+        return _unbound(builder, node)
     operand, attribute = PARTS[name], ("chunks" if name == "chunk" else "sizes")
     bound = bind(builder, name, node, ("input", attribute, "dim"), 2)
     value = builder.scoped(bound["input"])
@@ -233,6 +231,21 @@ def parts(builder: Builder, name: str, node: ast.Call) -> list[Expr]:
         builder.fail(node, str(error))
 
 
+def _unbound(builder: Builder, node: ast.Call) -> list[Expr]:
+    """`x.unbind(dim)`: the slices along a dimension whose size is a number."""
+    bound = bind(builder, "unbind", node, ("input", "dim"), 1)
+    value = builder.scoped(bound["input"])
+    dim = read_attribute(builder, Attribute("dim", "dim", fixed=True), bound["dim"]) if "dim" in bound else 0
+    try:
+        place = place_of(dim, value, "unbind")
+        size = size_along(place, extent(value))
+    except ValueError as error:
+        builder.fail(node, str(error))
+    if not isinstance(size, int):
+        builder.fail(node, "unbind needs a dimension whose size is a number; write x[..., 0], x[..., 1] and so on")
+    return [select(value, place, k) for k in range(size)]
+
+
 def _sizes_of_parts(builder: Builder, node: ast.expr) -> int | Expr | tuple[int | Expr, ...]:
     """The size of each part, or of all: whole numbers, and what is calculated of sizes and hyperparameters."""
     several = isinstance(node, ast.List | ast.Tuple)
@@ -245,4 +258,4 @@ def _sizes_of_parts(builder: Builder, node: ast.expr) -> int | Expr | tuple[int 
     return sizes if several else sizes[0]
 
 
-PARTS: Mapping[str, Callable[[Expr, Any, Any], list[Expr]]] = {"chunk": chunks, "split": splits}
+PARTS: Mapping[str, Callable[[Expr, Any, Any], list[Expr]]] = {"chunk": chunks, "split": splits, "unbind": splits}

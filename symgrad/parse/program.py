@@ -19,7 +19,7 @@ from symgrad.ops.tensors import TENSOR_OPS
 from symgrad.ops.tensors.extent import Dim
 from symgrad.ops.tensors.row import is_number
 from symgrad.ops.tensors.shapes import extent, same_shape, shape_sources
-from symgrad.ops.tensors.sizes import is_rounded
+from symgrad.ops.tensors.sizes import divided_by, is_rounded
 from symgrad.parse.absence import whether_given
 from symgrad.parse.alignment import ShapeConflict, side_by_side
 from symgrad.parse.build import Builder
@@ -103,32 +103,29 @@ def parse_expression(text: str, scope: Scope | Iterable[Expr]) -> Expr:
 def parse_formulas(spec: Spec) -> Program:
     """The formulas of a spec. Raises SpecError with everything that is wrong with them.
 
-    Slices at shares of a dimension are rounded as in Python, but are equal parts of it where parts meet that would be
-    as long as each other for some sizes alone.
+    Slices at shares of a dimension are rounded as in Python, but are equal parts of it where parts of it meet that
+    would be as long as each other for some sizes alone.
     """
     written = [*spec.let, *(output.formula for output in spec.outputs), *spec.gradients.values()]
     if not any("//" in formula.text for formula in written):
         return _program(spec)
     try:
         program = _program(spec)
-        if not _meet(program):
-            return program
+        divided = _in_parts(program)
+        return _program(spec, equal_parts=divided) if divided else program
     except (SpecError, ShapeConflict):
-        pass  # what is wrong with equal parts, too, is told of these
-    return _program(spec, equal_parts=True)
+        return _program(spec, equal_parts=None)  # what is wrong with equal parts, too, is told of these
 
 
-def _meet(program: Program) -> bool:
-    """Whether parts meet elementwise that rounding makes of different sizes."""
+def _in_parts(program: Program) -> frozenset[Dim]:
+    """The dimensions of which parts meet elementwise that rounding makes of different sizes."""
     roots = [*program.outputs.values(), *program.lets.values(), *program.gradients.values()]
-    return any(_differ(dim) for node in topological(*roots) for dim in extent(node).dims)
+    dims = [dim for node in topological(*roots) for dim in extent(node).dims]
+    met = [part for dim in dims if isinstance(dim, tuple) and dim[0] == "broadcast" for part in dim[1]]
+    return frozenset(whole for part in met if is_rounded(part) for whole in divided_by(part))
 
 
-def _differ(dim: Dim) -> bool:
-    return isinstance(dim, tuple) and dim[0] == "broadcast" and any(map(is_rounded, dim[1]))
-
-
-def _program(spec: Spec, *, equal_parts: bool = False) -> Program:
+def _program(spec: Spec, *, equal_parts: frozenset[Dim] | None = frozenset()) -> Program:
     if all(name == formula.name for formula, name in spec.rounds):  # else what is repeated is a loop unrolled
         parser = _Parser(spec, Divider(), equal_parts=equal_parts)
         program = parser.program()
@@ -147,9 +144,14 @@ def _several(bound: Bound) -> str:
 class _Parser:
     spec: Spec
     divided: Divider
-    equal_parts: bool
+    equal_parts: frozenset[Dim] | None
     mistakes: list[Mistake] = field(default_factory=list)
     calls: dict[str, tuple[Formula, int]] = field(default_factory=dict)
+
+    @property
+    def by_position(self) -> bool:
+        """Whether shapes meet from the right alone."""
+        return self.spec.options.align == "positions"
 
     def program(self) -> Program:
         """Parse the formulas from top to bottom, each in a scope of what it may use."""
@@ -159,7 +161,13 @@ class _Parser:
         names = {name: Bound(symbol, sources_of(symbol)) for name, symbol in symbols.items()}
         elsewhere = self._elsewhere()
         sizes = _sizes(spec, symbols, {*names, *elsewhere})
-        scope = Scope({**names, **sizes}, self._choices(symbols), elsewhere, equal_parts=self.equal_parts)
+        scope = Scope(
+            {**names, **sizes},
+            self._choices(symbols),
+            elsewhere,
+            equal_parts=self.equal_parts,
+            by_position=self.by_position,
+        )
         lets = self._lets(scope)
         outputs = {output.name: self._divided(self._formula(output.formula, scope)) for output in spec.outputs}
         shaped = {o.name: self._output(o, outputs[o.name], scope) for o in spec.outputs}
@@ -225,7 +233,7 @@ class _Parser:
             if formula in wrong:
                 continue
             own = {formula.name: f"{formula.name!r} is what is defined here"}
-            bound = self._formula(formula, replace(scope, elsewhere={**scope.elsewhere, **own}))
+            bound = self._formula(formula, replace(scope, elsewhere={**scope.elsewhere, **own}, may_widen=True))
             bound = self._divided(bound, whole=True)
             scope.names[formula.name] = bound
             for name, part in (bound.fields or {}).items():
@@ -290,6 +298,7 @@ class _Parser:
             outputs=tuple(o.name for o in self.spec.outputs),
             arguments=tuple(a for a in arguments if a is not None),
             equal_parts=self.equal_parts,
+            by_position=self.by_position,
         )
         return {
             name: self._gradient(formula, self._formula(formula, inner), scope.names.get(name, Bound()).expr)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from symgrad.ir.expr import Expr, make
+from symgrad.ops.tensors.extent import Dim
 from symgrad.ops.tensors.shapes import ShapeConflict, extent, same_shape, shape_sources
 from symgrad.parse.alignment import aligned, side_by_side
 
@@ -18,11 +19,13 @@ class Bound:
 
     ``expr`` is None where that is not known because its own formula is wrong, and where it is not one value but
     several with names of their own (``fields``). ``sources`` are all values whose shapes the formula broadcasts.
+    ``widened`` is a value that a cast made of another dtype, which what reads it casts back.
     """
 
     expr: Expr | None = None
     sources: frozenset[Expr] = frozenset()
     fields: Mapping[str, Bound] | None = None
+    widened: bool = False
 
 
 @dataclass
@@ -31,9 +34,10 @@ class Scope:
 
     ``choices`` lists the values of those ``str`` hyperparameters that have few; ``elsewhere`` says why a name that
     the spec does know cannot be used in this formula; ``settled`` are values that have been checked. ``outputs`` are
-    those of the operation that a given gradient may apply again, and ``arguments`` what they are computed of. With
-    ``equal_parts`` a slice at a share of a dimension, such as `x[:, :D // 2]`, divides it into equal parts; else its
-    bound is rounded down, as in Python.
+    those of the operation that a given gradient may apply again, and ``arguments`` what they are computed of. A slice
+    at a share of a dimension, such as `x[:, :D // 2]`, divides it into equal parts where it is one of ``equal_parts``,
+    of which None are all; else its bound is rounded down, as in Python. With ``may_widen`` a cast need not be cast
+    back, as of an intermediate; ``by_position`` shapes meet from the right alone, and not by the names of dimensions.
     """
 
     names: dict[str, Bound] = field(default_factory=dict)
@@ -42,7 +46,9 @@ class Scope:
     settled: set[Expr] = field(default_factory=set)
     outputs: tuple[str, ...] = ()
     arguments: tuple[Expr, ...] = ()
-    equal_parts: bool = False
+    equal_parts: frozenset[Dim] | None = frozenset()
+    may_widen: bool = False
+    by_position: bool = False
 
     @classmethod
     def of(cls, symbols: Iterable[Expr]) -> Scope:

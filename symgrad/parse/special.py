@@ -15,14 +15,14 @@ from symgrad.ops import functions
 from symgrad.ops.functions import FUNCTIONS
 from symgrad.ops.tensors import TENSOR_OPS, TENSOR_SPELLINGS
 from symgrad.ops.tensors.positions import unit_matrix
-from symgrad.ops.tensors.row import is_number
+from symgrad.ops.tensors.row import is_number, is_whole_number
 from symgrad.ops.tensors.shapes import extent
 from symgrad.ops.tensors.shaping import unsqueeze
-from symgrad.parse.alignment import paired
-from symgrad.parse.arguments import bind
+from symgrad.parse.arguments import bind, whole_number
 from symgrad.parse.casts import CASTS
 from symgrad.parse.comparisons import comparison
 from symgrad.parse.operations import PARTS, apply, check_sizes, parts, tensor_call
+from symgrad.spec.python_names import shape_of
 
 if TYPE_CHECKING:
     from symgrad.parse.build import Builder
@@ -126,7 +126,7 @@ def _extremum(builder: Builder, name: str, node: ast.Call) -> Expr:
         return builder.shaped(apply(builder, node, TENSOR_OPS[reduction], (operand,), {}))
     if len(node.args) + len(node.keywords) < 2:
         builder.fail(node, f"{name}(a, b) takes at least 2 arguments")
-    values = paired(*builder.each(builder.number, node.args))
+    values = builder.paired(*builder.each(builder.number, node.args))
     check_sizes(builder, node, values)
     if name not in FUNCTIONS and len(values) == 2 and ZERO in values:  # torch's own names mean torch's own slopes
         return functions.extremum_with_zero(function, values[values[0] is ZERO])
@@ -209,10 +209,10 @@ def _as_it_is(builder: Builder, name: str, node: ast.Call) -> Expr:
 
 
 def _detached(builder: Builder, name: str, node: ast.Call) -> Expr:
-    """``detach(x)``; truth values have no gradient as they are."""
+    """``detach(x)``; truth values, and numbers, have no gradient as they are."""
     (operand,) = bind(builder, name, node, ("input",), 1).values()
     value, sources = builder.isolated(builder.value, operand)
-    if not value.is_boolean:
+    if not value.is_boolean and not is_number(value):
         return tensor_call(builder, name, node)
     builder.sources |= sources
     return value
@@ -233,25 +233,51 @@ def _length(builder: Builder, name: str, node: ast.Call) -> Expr:
 def _number_of_elements(builder: Builder, name: str, node: ast.Call) -> Expr:
     """torch's `x.numel()`."""
     (tensor,) = bind(builder, name, node, ("input",), 1).values()
-    return make("count", builder.scoped(tensor), dim=None)
+    value = builder.scoped(tensor)
+    if is_number(value):
+        builder.fail(node, "a number has no elements to count")
+    return make("count", value, dim=None)
 
 
 def _filled(builder: Builder, name: str, node: ast.Call) -> Expr:
-    """`zeros(N, M)`, `ones((N, M))` and `full((N, M), value)`, of sizes of declared dimensions: the number has their
-    shape where it is an operand."""
+    """`zeros(N, M)`, `ones((N, M))` and `full((N, M), value)`: the number has their shape where it is an operand."""
+    truths = [k for k in node.keywords if k.arg == "dtype" and builder.syntax.source(k.value).endswith("bool")]
     items = list(node.args)
-    given = items.pop() if name == "full" and len(items) == 2 else None
-    sizes = items[0].elts if len(items) == 1 and isinstance(items[0], ast.Tuple | ast.List) else items
-    if node.keywords or (name == "full") != (given is not None):
+    named = [k for k in node.keywords if k.arg == "fill_value"]
+    given = named[0].value if named else items.pop() if name == "full" and len(items) == 2 else None
+    if len(node.keywords) > len(truths) + len(named) or (name == "full") != (given is not None):
         builder.fail(node, f"{name}(...) takes sizes{' in brackets, and a value' if name == 'full' else ''}")
-    value = _FILLED[name] if given is None else builder.number(given)
-    for k, size in enumerate(reversed(sizes)):
-        places = builder.isolated(builder.value, ast.copy_location(ast.Call(ast.Name("arange"), [size], []), size))[0]
-        builder.sources.add(unsqueeze(places, *range(-k, 0)) if k else places)
-    return value
+    _reach(builder, items)
+    value = _FILLED[name] if given is None else builder.value(given)
+    return truth.compare("ne", value, ZERO) if truths and not value.is_boolean else value
 
 
 _FILLED: Mapping[str, Expr] = {"zeros": ZERO, "ones": ONE, "full": ZERO}
+
+
+def _expanded(builder: Builder, name: str, node: ast.Call) -> Expr:
+    """`x.expand(-1, N)`, `broadcast_to(x, (M, N))`: in the shape of the sizes, of which -1 is that of x itself."""
+    if node.keywords or len(node.args) < 2:
+        builder.fail(node, f"{name}(x, ...) takes sizes")
+    value = builder.number(node.args[0])
+    _reach(builder, node.args[1:])
+    return value
+
+
+def _reach(builder: Builder, items: Sequence[ast.expr]) -> None:
+    """Let the shape of a formula reach these sizes: by the places along each of them."""
+    like = shape_of(items[0]) if len(items) == 1 else None
+    if like is not None:
+        builder.sources.add(builder.scoped(like))
+        return
+    sizes = items[0].elts if len(items) == 1 and isinstance(items[0], ast.Tuple | ast.List) else items
+    for k, size in enumerate(sizes):
+        if whole_number(size) in (1, -1):
+            continue
+        call = ast.copy_location(ast.Call(ast.copy_location(ast.Name("arange"), size), [size], []), size)
+        places, _ = builder.isolated(builder.value, call)
+        others = [d - len(sizes) for d in range(len(sizes)) if d != k]
+        builder.sources.add(unsqueeze(places, *others) if others else places)
 
 
 def _number_itself(builder: Builder, name: str, node: ast.Call) -> Expr:
@@ -264,29 +290,38 @@ def _number_itself(builder: Builder, name: str, node: ast.Call) -> Expr:
 
 
 def _arange(builder: Builder, name: str, node: ast.Call) -> Expr:
-    """``arange(end)``, and ``arange(start, end)`` as ``arange(end - start) + start``."""
-    row = TENSOR_OPS[name]
+    """``arange(end)``; ``arange(start, end, step)`` as ``step * arange((end - start + step - 1) // step) + start``."""
     if len(node.args) + len(node.keywords) < 2:
-        places = _places_of_number(builder, node)
-        return tensor_call(builder, name, node) if places is None else places
-    bound = bind(builder, name, node, ("start", "end"), 2)
+        (size,) = bind(builder, name, node, ("end",), 1).values()
+        return _places(builder, node, builder.scoped(size))
+    bound = bind(builder, name, node, ("start", "end", "step"), 2)
     start, end = builder.each(builder.scoped, (bound["start"], bound["end"]))
-    return builder.shaped(apply(builder, node, row, (end - start,), {})) + start
+    step = whole_number(bound["step"]) if "step" in bound else 1
+    if step is None or step < 1:
+        builder.fail(bound["step"], "a step is a whole number, and at least 1")
+    count = end - start if step == 1 else functions.call("floor", (end - start + (step - 1)) / step)
+    return step * _places(builder, node, count) + start
 
 
 def _eye(builder: Builder, name: str, node: ast.Call) -> Expr:
-    places = _places_of_number(builder, node)
-    return tensor_call(builder, name, node) if places is None else unit_matrix(places)
+    (size,) = bind(builder, name, node, ("n",), 1).values()
+    places = _lent(builder, builder.scoped(size))
+    return tensor_call(builder, name, node) if places is None else unit_matrix(builder.shaped(places))
 
 
-def _places_of_number(builder: Builder, node: ast.Call) -> Expr | None:
-    """The places along a dimension whose size is a number: that of a tensor, which lends its device."""
-    size = node.args[0].value if len(node.args) == 1 and isinstance(node.args[0], ast.Constant) else None
-    if not isinstance(size, int):
+def _places(builder: Builder, node: ast.Call, size: Expr) -> Expr:
+    lent = _lent(builder, size)
+    return builder.shaped(apply(builder, node, TENSOR_OPS["arange"], (size,), {}) if lent is None else lent)
+
+
+def _lent(builder: Builder, size: Expr) -> Expr | None:
+    """The places along a dimension of which no tensor has the size, for it is a number or a hyperparameter: one lends
+    its device, if possible one that has a dimension of that number."""
+    if not size.is_static or not is_whole_number(size) or (size.integer or 0) < 0:
         return None
-    tensors = (b.expr for b in builder.scope.names.values() if b.expr is not None and b.expr.get("kind") in _SHAPED)
-    like = next((t for t in tensors if size in extent(t).dims), None)
-    return None if like is None else builder.shaped(make("arange", num(size), like))
+    tensors = [b.expr for b in builder.scope.names.values() if b.expr is not None and b.expr.get("kind") in _SHAPED]
+    same = [t for t in tensors if size.integer in extent(t).dims]
+    return make("arange", size, [*same, *tensors][0]) if tensors else None
 
 
 _SHAPED = frozenset({"tensor", "int_tensor", "bool_tensor"})
@@ -298,6 +333,7 @@ SPECIAL: Mapping[str, Callable[[Builder, str, ast.Call], Expr]] = {
     "size": _size_of,
     "len": _length,
     **dict.fromkeys(_FILLED, _filled),
+    **dict.fromkeys(("expand", "broadcast_to"), _expanded),
     **dict.fromkeys(("tensor", "as_tensor"), _number_itself),
     **dict.fromkeys(("numel", "nelement"), _number_of_elements),
     **CASTS,

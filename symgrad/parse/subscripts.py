@@ -10,15 +10,16 @@ from math import lcm
 from typing import TYPE_CHECKING
 
 from symgrad.analysis.integers import is_whole_tensor
-from symgrad.ir.expr import Expr, make, num
-from symgrad.ops import functions
+from symgrad.ir import truth
+from symgrad.ir.expr import ZERO, Expr, num
 from symgrad.ops.tensors import is_index, sizes
 from symgrad.ops.tensors.extent import Dim, extent
 from symgrad.ops.tensors.indexing import lookup
 from symgrad.ops.tensors.joins import cat
+from symgrad.ops.tensors.lengths import length
 from symgrad.ops.tensors.row import is_number, is_whole_number
-from symgrad.ops.tensors.shaping import squeeze, unsqueeze
-from symgrad.ops.tensors.slices import between, chunks, select, slice_of
+from symgrad.ops.tensors.shaping import unsqueeze
+from symgrad.ops.tensors.slices import between, chunks, place, select, slice_of
 from symgrad.parse.arguments import whole_number
 
 if TYPE_CHECKING:
@@ -85,10 +86,8 @@ def _one(builder: Builder, value: Expr, item: ast.expr, dim: int) -> tuple[Expr,
         return _sliced(builder, value, item, dim), dim - 1
     index = builder.scoped(item)
     if is_number(index) and is_whole_number(index):
-        place = _place(builder, item, value, dim)
-        if isinstance(place, Expr):
-            return squeeze(between(value, dim, place, place + 1), dim), dim
-        return select(value, dim, place), dim
+        number = _place(builder, item, value, dim)
+        return (place(value, dim, number) if isinstance(number, Expr) else select(value, dim, number)), dim
     if not (is_whole_tensor(index) or is_index(index)):
         builder.fail(item, "a subscript is made of whole numbers, slices, None, '...' and tensors of 'dtype: int'")
     if not extent(index).exact:
@@ -110,7 +109,8 @@ def _sliced(builder: Builder, value: Expr, item: ast.Slice, dim: int) -> Expr:
         builder.fail(item, "a slice with a step has whole numbers for its bounds")
     start, stop = _share(first, value, dim), Fraction(1) if last is None else _share(last, value, dim)
     rest = [b for b in (first, last) if isinstance(b, Expr) and sizes.leaves_rest(b)]
-    if start is not None and stop is not None and (builder.scope.equal_parts or not rest):
+    equal = builder.scope.equal_parts is None or _size(value, dim) in builder.scope.equal_parts
+    if start is not None and stop is not None and (equal or not rest):
         if not 0 <= start < stop <= 1:
             builder.fail(item.lower or item.upper or item, f"this is no part of the dimension; {_BOUNDS}")
         parts = lcm(start.denominator, stop.denominator)
@@ -123,13 +123,13 @@ _BOUNDS = "the bounds of a slice are whole numbers, and what is made of sizes an
 
 def _place(builder: Builder, node: ast.expr, value: Expr, dim: int) -> int | Expr:
     """A bound or a place as a whole number, from the end if it is negative; as it is calculated where it depends."""
-    place, _ = builder.isolated(builder.value, node)
-    if not is_number(place) or not is_whole_number(place):
+    found, _ = builder.isolated(builder.value, node)
+    if not is_number(found) or not is_whole_number(found):
         builder.fail(node, _BOUNDS)
-    if place.integer is not None:
-        return place.integer
-    beyond = sizes.difference(sizes.number_of(place), _size(value, dim))
-    return beyond if beyond is not None and beyond < 0 else place
+    if found.integer is not None:
+        return found.integer
+    beyond = sizes.difference(sizes.number_of(found), _size(value, dim))
+    return beyond if beyond is not None and beyond < 0 else found
 
 
 def _is_end(bound: int | Expr, value: Expr, dim: int) -> bool:
@@ -137,7 +137,7 @@ def _is_end(bound: int | Expr, value: Expr, dim: int) -> bool:
 
 
 def _size(value: Expr, dim: int) -> Dim:
-    return sizes.number_of(make("count", value, dim=(dim,)))
+    return sizes.number_of(length(value, dim))
 
 
 def _share(bound: int | Expr | None, value: Expr, dim: int) -> Fraction | None:
@@ -149,15 +149,15 @@ def _share(bound: int | Expr | None, value: Expr, dim: int) -> Fraction | None:
 
 
 def _from_start(bound: int | Expr | None, value: Expr, dim: int) -> Expr:
-    """A bound as an expression; shares of the dimension that count from its end do so from its start, for
-    -(D // 2) may be 0."""
+    """A bound as an expression; shares of the dimension that count from its end do so from its start, for -(D // 2)
+    may be 0."""
     if not isinstance(bound, Expr):
         return num(bound or 0)
     share = sizes.share(sizes.number_of(sizes.exactly(bound)), _size(value, dim))
     if share is None or share >= 0:
         return bound
-    size = make("count", value, dim=(dim,))
-    return bound + size if bound.op == "floor" else functions.call("remainder", bound, size)
+    size = length(value, dim)
+    return truth.where(truth.compare("lt", bound, ZERO), bound + size, bound)
 
 
 def _is(node: ast.expr, value: object) -> bool:

@@ -12,6 +12,7 @@ from fractions import Fraction
 from symgrad.ir import expr as ex
 from symgrad.ir.expr import Expr, make
 from symgrad.ir.traversal import topological
+from symgrad.ops.tensors.extent import extent
 from symgrad.ops.tensors.shapes import same_shape, shape_sources
 
 Estimate = Callable[[list[Expr]], float]
@@ -89,7 +90,13 @@ def _collected(gradient: Expr) -> Iterator[Expr]:
 
 
 def _is_common(base: Expr, like: Expr | None) -> bool:
-    return like is None or shape_sources(base) == shape_sources(like)
+    """Whether a factor may stand outside of sums to a shape: it has that shape; a cotangent's sources do not tell."""
+    if like is None:
+        return True
+    own = extent(base)
+    if any(s.is_differential for s in base.symbols):
+        return own.exact and own == extent(like)
+    return shape_sources(base) == shape_sources(like)
 
 
 @dataclass(frozen=True, eq=False)

@@ -211,6 +211,11 @@ OPTIONS = Record(
             "How errors are judged: auto forgives what an ulp in each input would change; strict half an ulp in tensors"
             " alone; fast never computes in float64, and takes the cheapest form that keeps most digits.",
         ),
+        "align": Key(
+            OneOf(("names", "positions")),
+            "names: shapes that do not meet from the right do so by the names of their dimensions; positions: they meet"
+            " from the right alone, as in torch.",
+        ),
         "kernels": Key(
             OneOf(("auto", "all", "none"), ((True, "all"), (False, "none"))),
             "auto: fused passes in C++ serve calls of 65536 elements or more; all: every call, in Triton too.",

@@ -183,6 +183,7 @@ class Options:
     inplace: str | None = None
     accumulate: Literal["float32", "same"] = "float32"
     precision: Literal["auto", "strict", "fast"] = "auto"
+    align: Literal["names", "positions"] = "names"
     kernels: Literal["auto", "all", "none"] = "auto"
     targets: tuple[str, ...] = ("torch",)
     library: str | None = None

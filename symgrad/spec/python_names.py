@@ -10,6 +10,7 @@ from typing import TypeAlias
 __all__ = [
     "Assigned",
     "Function",
+    "aliases",
     "assigned",
     "constants_of",
     "decorated",
@@ -53,7 +54,7 @@ def assigned(statement: ast.stmt) -> list[Assigned]:
     """What a statement assigns to names; nothing if it is no such assignment.
 
     `a, b = x, y` assigns each, and `values, indices = torch.max(x, -1)` the results of one call, but for `_`; the first
-    of several targets may be one with a star, `*_, d = x.shape`, for which nothing is assigned.
+    or last of several targets may be one with a star, `*_, d = x.shape`, for which nothing is assigned.
     """
     if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name) and statement.value is not None:
         return [(statement.target, statement.value, None)]
@@ -68,13 +69,39 @@ def assigned(statement: ast.stmt) -> list[Assigned]:
     count = len(target.elts)
     if len(names) == count - 1 and isinstance(target.elts[0], ast.Starred) and shape_of(value) is not None:
         return [(name, value, k - count) for k, name in enumerate(names, 1) if name.id != "_"]
+    if len(names) == count - 1 and isinstance(target.elts[-1], ast.Starred) and shape_of(value) is not None:
+        return [(name, value, k) for k, name in enumerate(names) if name.id != "_"]
     if len(names) != count:
         return []
+    if isinstance(value, ast.Subscript) and isinstance(value.slice, ast.Slice) and shape_of(value.value) is not None:
+        first = _whole(value.slice.lower)
+        return [] if first is None else [(n, value.value, first + k) for k, n in enumerate(names) if n.id != "_"]
     if isinstance(value, ast.Call | ast.Name | ast.Attribute):
         return [(name, value, k) for k, name in enumerate(names) if name.id != "_"]
     if not isinstance(value, ast.Tuple | ast.List) or len(value.elts) != len(names):
         return []
     return [(name, part, None) for name, part in zip(names, value.elts, strict=True)]
+
+
+def _whole(bound: ast.expr | None) -> int | None:
+    """Where a slice starts; None where that is no plain number."""
+    sign = -1 if isinstance(bound, ast.UnaryOp) and isinstance(bound.op, ast.USub) else 1
+    number = bound.operand if isinstance(bound, ast.UnaryOp) else bound
+    if number is None:
+        return 0
+    return sign * number.value if isinstance(number, ast.Constant) and type(number.value) is int else None
+
+
+def aliases(let: Mapping[str, Assigned]) -> dict[str, str]:
+    """The names that are no values: `dtype = x.dtype`, `device = x.device`, `size = x.size()`, each with what it is."""
+    found: dict[str, str] = {}
+    for name, (_, value, part) in let.items():
+        of = shape_of(value)
+        owner = value.value if isinstance(value, ast.Attribute) else of
+        known = of is not None or (isinstance(value, ast.Attribute) and value.attr in ("dtype", "device"))
+        if known and part is None and isinstance(owner, ast.Name):
+            found[name] = f"{owner.id}.{'shape' if of is not None else getattr(value, 'attr', '')}"
+    return found
 
 
 def shape_of(value: ast.expr) -> ast.expr | None:

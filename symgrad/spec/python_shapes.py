@@ -39,7 +39,8 @@ def _unpackings(function: Function) -> Iterator[tuple[ast.Assign, str, list[ast.
         targets = statement.targets[0] if isinstance(statement, ast.Assign) else None
         if isinstance(statement, ast.Assign) and isinstance(targets, ast.Tuple | ast.List):
             owner = shape_of(statement.value)
-            if isinstance(owner, ast.Name) and owner.id in arguments and assigned(statement):
+            known = not isinstance(targets.elts[-1], ast.Starred)  # how many dimensions there are after the first
+            if known and isinstance(owner, ast.Name) and owner.id in arguments and assigned(statement):
                 yield statement, owner.id, targets.elts
         arguments -= {name.id for name, _, _ in assigned(statement)}
 

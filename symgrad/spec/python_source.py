@@ -39,6 +39,7 @@ from symgrad.spec.python_arguments import ArgumentNodes
 from symgrad.spec.python_names import (
     Assigned,
     Function,
+    aliases,
     assigned,
     constants_of,
     decorated,
@@ -50,7 +51,7 @@ from symgrad.spec.python_names import (
 )
 from symgrad.spec.python_nodes import Exact
 from symgrad.spec.python_shapes import unpacked_shapes
-from symgrad.spec.yaml_source import Document, Entry, Mapping, Scalar, SourceText
+from symgrad.spec.yaml_source import Document, Entry, Mapping, Node, Scalar, SourceText
 from symgrad.spec.yaml_source import Sequence as List
 
 __all__ = ["read_function", "read_functions"]
@@ -147,6 +148,8 @@ class _Reader(ArgumentNodes):
         tensors, hyperparameters = self._parameters(function.args)
         tensors |= self._with_unpacked_shapes(tensors)
         keys |= self._entry("tensors", function, self._mapping(function, tensors))
+        if self._dims:  # names that are unpacked bring no shapes in line, for torch does not know them
+            own |= self._entry("options", function, self._aligned_by_position(own.get("options")))
         if hyperparameters:
             keys |= self._entry("hyperparameters", function, self._mapping(function, hyperparameters))
         let, outputs = self._body()
@@ -154,6 +157,11 @@ class _Reader(ArgumentNodes):
             keys |= self._entry("let", function, let)
         keys |= self._entry("outputs", function, self._with_flags(outputs, own.pop("no_grad", None)))
         return {**keys, **own}
+
+    def _aligned_by_position(self, options: Entry | None) -> Node:
+        given = self._mapping(self._function, {}) if options is None else options.value
+        align = self._entry("align", self._function, self._word("positions", self._function))
+        return Mapping({**align, **given.entries}, given.location) if isinstance(given, Mapping) else given
 
     def _with_flags(self, outputs: Mapping, flagged: Entry | None) -> Mapping:
         """`no_grad=["mask"]` marks outputs as not differentiable."""
@@ -258,7 +266,12 @@ class _Reader(ArgumentNodes):
             if not self._mistakes:
                 self._fault(self._function, "outputs", "the function returns nothing; end it with 'return'")
             return self._mapping(self._function, {}), self._mapping(self._function, {})
+        told = aliases(let)
+        let = {name: entry for name, entry in let.items() if name not in told}
         values = [*(value for _, value, _ in let.values()), returned.value]
+        for node in (n for value in values for n in ast.walk(value)):
+            if isinstance(node, ast.Name):
+                node.id = told.get(node.id, node.id)
         meant, around = meanings(self._module, self._function, self._outside)
         declared = list(ast.walk(self._function.args))
         local = {a.arg for a in declared if isinstance(a, ast.arg)} | set(let)

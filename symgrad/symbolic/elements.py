@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from symgrad.accuracy.evaluate import Environment, Exact
 from symgrad.ir import expr as ex
 from symgrad.ir.expr import Expr
-from symgrad.ir.traversal import rebuild, topological
+from symgrad.ir.traversal import rebuild, substitute, topological
 from symgrad.ops.tensors import TENSOR_OPS
 from symgrad.ops.tensors.row import Ref
 from symgrad.symbolic.element_rules import DECIDED, RULES, mean_of_windows, of_numbers
@@ -41,12 +41,18 @@ class NeedsPoint(Undecided):
 class Elements:
     """Formulas of all elements: `tensors` gives those of each tensor, `values` those of hyperparameters by name.
 
-    `point` gives the numbers that decide orders and indices.
+    `point` gives the numbers that decide orders and indices. What is detached is made of the `detached` symbols that
+    stand for others, where these are given: a derivative leaves them alone.
     """
 
     def __init__(
-        self, tensors: Mapping[Expr, numpy.ndarray], values: Mapping[str, Any], point: Environment | None = None
+        self,
+        tensors: Mapping[Expr, numpy.ndarray],
+        values: Mapping[str, Any],
+        point: Environment | None = None,
+        detached: Mapping[Expr, Expr] | None = None,
     ) -> None:
+        self._detached = detached or {}
         self._known: dict[Expr, Any] = dict(tensors)
         self._values = values
         self._point = point
@@ -70,7 +76,8 @@ class Elements:
         if node.op == "random_bits":
             return _random_bits(node, args[0].shape)
         if node.op in ("held", "floated", "boundary", "detach"):
-            return args[0]
+            kept = self._detached if node.op == "detach" else {}
+            return array_of(args[0].shape, lambda place: substitute(args[0][place], kept)) if kept else args[0]
         if node.op not in TENSOR_OPS:
             grid = np.broadcast_arrays(*args)
             return array_of(grid[0].shape, lambda place: rebuild(node, [a[place] for a in grid]))

@@ -39,7 +39,7 @@ class Claim:
     """That `emitted` is `formula`, or with `by` the derivative of it times `factor`.
 
     `forward`: of whole tensors, the derivative in the direction `factor`, rather than the gradient of the formula
-    weighted by it.
+    weighted by it. `detached` are pairs of a symbol in the formula and that whose value it has, without its derivative.
     """
 
     subject: str
@@ -48,6 +48,7 @@ class Claim:
     by: Expr | None = None
     factor: Expr = ex.ONE
     forward: bool = False
+    detached: tuple[tuple[Expr, Expr], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -83,6 +84,7 @@ def judge(claim: Claim, points: Sequence[Environment], *, proof: bool = True) ->
     """Prove a claim, or decide it at some of the `points`, a few in each regime; without `proof` only that."""
     if claim.by is None and claim.emitted is claim.formula:
         return Verdict(claim.subject, "proven")
+    points = [{**p, **{own: p[of] for own, of in claim.detached if of in p}} for p in points]
     usable = _Points(claim, _spread(claim, points))
     if usable.refuted is not None:
         return Verdict(claim.subject, "refuted", usable.refuted)
@@ -91,8 +93,8 @@ def judge(claim: Claim, points: Sequence[Environment], *, proof: bool = True) ->
         return Verdict(claim.subject, "unjudged", "undefined at all points")
     if usable.approximates:
         return Verdict(claim.subject, "approximates", "", 0, count)
-    if not proof:
-        return Verdict(claim.subject, "agrees", "", 0, count)
+    if not proof or claim.detached:
+        return Verdict(claim.subject, "agrees", "something is detached" if claim.detached else "", 0, count)
     try:
         done, regimes = _proven(claim, usable.points)
     except (Undecided, NotConvertible) as error:

@@ -15,7 +15,8 @@ from symgrad.analysis.places import places
 from symgrad.compiler.hyperparameters import hyperparameter_values, measured_values
 from symgrad.errors import SymgradError
 from symgrad.ir import expr as ex
-from symgrad.ir.expr import Expr
+from symgrad.ir.expr import Expr, symbol
+from symgrad.ir.traversal import topological
 from symgrad.ops.tensors.random import BITS
 from symgrad.parse import Program
 from symgrad.spec.interval import Interval
@@ -141,7 +142,10 @@ def _of_elements(
     for symbol_, value in outputs.items():
         if symbol_ in claim.formula.symbols or symbol_ is claim.by:
             arrays[symbol_] = symbols_of(symbol_.name, elements(arrays)(value).shape, "cotangent")
-    formula = elements(arrays)(claim.formula)
+    kept: dict[Expr, Expr] = {}
+    if claim.by is not None and any(n.op == "detach" for n in topological(claim.formula)):
+        kept = {s: symbol(f"detached_{s.name}", s["kind"]) for array in arrays.values() for s in array.ravel()}
+    formula = elements(arrays, detached=kept)(claim.formula)
     if claim.by is None:
         emitted = np.broadcast_to(elements(arrays)(claim.emitted), formula.shape)
         pairs = zip(formula.ravel(), emitted.ravel(), strict=True)
@@ -149,16 +153,17 @@ def _of_elements(
     own = arrays[claim.by]
     seeds = symbols_of("seed", formula.shape, "cotangent")
     weighted = contract(seeds, formula)
+    detached = tuple((own, s) for s, own in kept.items() if own in weighted.symbols)
     if not claim.forward:
         emitted = np.broadcast_to(elements({**arrays, claim.factor: seeds})(claim.emitted), own.shape)
         pairs = zip(own.ravel(), emitted.ravel(), strict=True)
-        return [Claim(claim.subject, weighted, b, x) for x, b in pairs]
+        return [Claim(claim.subject, weighted, b, x, detached=detached) for x, b in pairs]
     found = []
     for k, x in enumerate(own.ravel()):
         direction = np.full(own.shape, ex.ZERO, dtype=object)
         direction.flat[k] = ex.ONE
         pushed = np.broadcast_to(elements({**arrays, claim.factor: direction})(claim.emitted), formula.shape)
-        found.append(Claim(claim.subject, weighted, contract(seeds, pushed), x))
+        found.append(Claim(claim.subject, weighted, contract(seeds, pushed), x, detached=detached))
     return found
 
 

@@ -348,7 +348,7 @@ def test_what_fails_in_the_compiler():
 
 def test_a_function_with_a_mistake_does_not_stop_the_others_of_its_file():
     good = "@op\ndef good_one(x):\n    return sin(x)\n"
-    Path("ops.py").write_text(f"from symgrad import op\n@op\ndef bad_one(x, y: float):\n    return x * y\n{good}")
+    Path("ops.py").write_text(f"from symgrad import op\n@op\ndef bad_one(x, y: complex):\n    return x * y\n{good}")
     told = run("gen", "ops.py")
     assert (told.exit_code, told.stdout.splitlines()[-1]) == (1, "2 specs: 1 generated, 1 failed")
     assert "good_one.py" in generated() and "bad_one.py" not in generated()

@@ -326,7 +326,7 @@ MISTAKES: dict[str, tuple[int, str]] = {
     "x.sum(axes=1)": (6, "sum(input, dim=..., keepdim=...) has no argument 'axes'; did you mean 'dim'?"),
     "torch.exq(x)": (0, "unknown function 'exq'; did you mean 'exp'?"),
     "x.unsqueeze(1)": (0, "unsqueeze counts from the end where the shape is not declared: dim=-1 is the last"),
-    "x.expand(1)": (0, "unknown function 'expand'; dimensions meet by their names under 'shape'"),
+    "x.repeat(1)": (0, "unknown function 'repeat'; dimensions meet by their names under 'shape'"),
     "x.flip()": (0, "flip(...) lacks its argument 'dims'"),
     "x.__class__": (2, "unknown attribute '__class__'"),
     "(x)(y)": (3, "an operator is missing before '('; did you mean '*('?"),

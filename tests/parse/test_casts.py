@@ -8,6 +8,7 @@ import pytest
 import torch
 from compiled import compiled_text
 
+from symgrad.errors import SpecError
 from symgrad.ir.expr import symbol
 from symgrad.parse import FormulaError, parse_expression
 from symgrad.parse.scope import Scope
@@ -48,7 +49,7 @@ def test_half_precision_is_cast_as_torch_does() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("cast(x, float32)", "cast back in the same formula: cast(..., x.dtype)"),
+        ("cast(x, float32)", "cast back: cast(..., x.dtype)"),
         ("x.float() * 2", "a result has the dtype of the tensors"),
         ("cast(x, float16)", "there are casts to float32, and back to the dtype of a tensor"),
         ("(w * x.float()).to(x.dtype)", "the result has the dtype of all that it is made of, here of w, too"),
@@ -69,3 +70,32 @@ def test_what_would_give_another_dtype_is_refused(text: str, message: str) -> No
 def test_limits_are_those_of_torch(dtype: str, name: str) -> None:
     number = parsed(f"finfo({dtype}).{name} * x").args[0].number
     assert float(number) == getattr(torch.finfo(getattr(torch, dtype)), name)
+
+
+def test_an_intermediate_may_be_cast_where_what_reads_it_casts_back() -> None:
+    text = "op: f\ntensors: {x: , w: }\nlet: {h: 'x.float()', n: 'h * rsqrt(mean(h*h, -1, keepdim=True))'}\n"
+    item = compiled_text(f"{text}outputs: {{y: 'w * n.to(x.dtype)'}}\n")
+    x, w = torch.randn(3, 4, dtype=torch.bfloat16), torch.randn(4, dtype=torch.bfloat16)
+    wide = x.float()
+    right = (w * (wide * torch.rsqrt((wide * wide).mean(-1, keepdim=True)))).to(x.dtype)
+    torch.testing.assert_close(item.function(x, w), right, rtol=1e-2, atol=1e-2)
+    with pytest.raises(SpecError, match="so leave the cast out, or cast back"):
+        compiled_text(f"{text}outputs: {{y: 'w * n'}}\n")
+
+
+@pytest.mark.parametrize(
+    "cast", ["(x > 0).float()", "(x > 0).int()", "(x > 0).to(torch.float32)", "(w > 0).to(x.dtype)"]
+)
+def test_truth_values_may_be_cast(cast: str) -> None:
+    item = compiled_text(f"op: f\ntensors: {{x: , w: }}\noutputs: {{y: 'x * w * {cast}'}}\n")
+    x = torch.randn(5)
+    torch.testing.assert_close(item.function(x, x), x * x * (x > 0))
+
+
+def test_integers_are_floats_by_a_cast_and_floats_no_integers() -> None:
+    item = compiled_text(
+        "op: f\ntensors: {x: {shape: [N]}, i: {dtype: int, shape: [N]}}\noutputs: {y: 'x * i.float()'}\n"
+    )
+    torch.testing.assert_close(item.function(torch.ones(3), torch.arange(3)), torch.arange(3.0))
+    with pytest.raises(SpecError, match="of floats there are no integers"):
+        compiled_text("op: f\ntensors: {x: }\noutputs: {y: 'x * x.long()'}\n")

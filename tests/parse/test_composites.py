@@ -34,9 +34,9 @@ ROWS: dict[str, tuple[str, list[str], Callable[..., Any]]] = {
         lambda c, a: torch.baddbmm(c, a, a.mT),
     ),
     "cross": (
-        "torch.linalg.cross(a, b, dim=0)",
+        "torch.linalg.cross(a, b, dim=0) + a.cross(b, dim=-2)",
         ["a: {shape: [V, D]}", "b: {shape: [V, D]}"],
-        lambda a, b: torch.linalg.cross(a, b, dim=0),
+        lambda a, b: 2 * torch.linalg.cross(a, b, dim=0),
     ),
     "add": ("x.add(y, alpha=2)", [X, Y], lambda x, y: x.add(y, alpha=2)),
     "sub": ("torch.sub(x, y, alpha=2)", [X, Y], lambda x, y: torch.sub(x, y, alpha=2)),

@@ -43,6 +43,9 @@ def test_what_terms_have_in_common_is_collected_where_that_is_cheaper() -> None:
     assert collected(summed) is X * (make("conform", Z * G, X) + 2 * X)
     apart = ex.add(make("sum_to", Y * Z * G, X), Y * X)
     assert collected(apart) is apart
+    total = make("sum", X, dim=None, keepdim=False)
+    alone = ex.add(make("sum_to", G, total), 2 * X * G)  # the cotangent has not the shape of the total
+    assert collected(alone) is alone
     assert distribute_cotangents([ex.add(X * Y, X * Z)], lambda roots: 1.0) == [ex.add(X * Y, X * Z)]
 
 

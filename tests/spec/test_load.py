@@ -61,7 +61,7 @@ gradients:
   input: grad_loss
   weight: 0
 module: {parameters: {weight: {init: 0.5, shape: [features, 3]}, bias: 0}}
-options: {save: memory, double_backward: false, accumulate: same, precision: fast, kernels: true}
+options: {save: memory, double_backward: false, accumulate: same, precision: fast, align: names, kernels: true}
 test:
   shapes: {input: [2, 4], weight: [4, 3]}
   ranges: {input: [0.5, 3]}
@@ -118,7 +118,7 @@ def test_a_spec_with_every_key() -> None:
         "weight": "0",
     }
     assert spec.module == Module((Parameter("weight", 0.5, ("features", 3)), Parameter("bias", 0)))
-    assert spec.options == Options("memory", False, None, "same", "fast", "all")
+    assert spec.options == Options("memory", False, None, "same", "fast", "names", "all")
     assert spec.test == Sampling(
         {"input": (2, 4), "weight": (4, 3)}, {"input": (0.5, 3)}, {"beta": (0.5, 2.0), "mode": ("none",)}
     )

@@ -39,6 +39,23 @@ def test_dimensions_without_a_name_get_one_unless_they_may_be_those_of_another_t
     assert shapes(*lines, arguments="x, y") == {"x": ("n", "d"), "y": None}
 
 
+def test_unpacked_names_bring_no_shapes_in_line() -> None:
+    """Where they are square torch means the last dimension, and a name would mean the first."""
+    spec = read("n, d = x.shape", "return x * x.sum(-1)")
+    assert spec.options.align == "positions"
+    with pytest.raises(SpecError, match="unpacked names of dimensions bring none in line"):
+        parse_formulas(spec)
+    parse_formulas(read("n, d = x.shape", "return x * x.sum(-1)[:, None]"))
+    assert read("return x", arguments='x: symgrad.tensor["n"]').options.align == "names"
+
+
+def test_sizes_may_be_taken_from_either_end_and_have_a_name_together() -> None:
+    spec = read("h, w = x.shape[-2:]", "n, *_ = x.shape", "size = x.size()", "return x / h / w / n / size[1]")
+    assert {f.name: f.text for f in spec.let} == {"h": "x.shape[-2]", "w": "x.shape[-1]", "n": "x.shape[0]"}
+    assert spec.outputs[0].formula.text == "x / h / w / n / x.shape[1]"
+    assert spec.tensors[0].shape is None
+
+
 def test_two_tensors_may_share_dimensions() -> None:
     lines = ("n, d = x.shape", "m, d = y.shape", "return (x @ y.mT).sum() / (n * m)")
     assert shapes(*lines, arguments="x, y") == {"x": ("n", "d"), "y": ("m", "d")}

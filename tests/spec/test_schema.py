@@ -64,6 +64,7 @@ def test_defaults_are_those_of_the_dataclasses() -> None:
         "inplace": None,
         "accumulate": "float32",
         "precision": "auto",
+        "align": "names",
         "kernels": "auto",
         "targets": None,
         "library": None,

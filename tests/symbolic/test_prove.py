@@ -123,6 +123,20 @@ def test_wrong_derivatives_tangents_and_overrides_are_refuted() -> None:
     assert count >= 60
 
 
+def test_what_is_detached_has_no_derivative() -> None:
+    operation = compiled("x * detach(exp(x)) + sum(x)")
+    assert outcomes(operation) == {"proven", "agrees"}
+    assert surviving(operation)[0] == []
+    attached = compiled("x * exp(x) + sum(x)")
+    (_, variant), (_, wrong) = (next(iter(o.variants())) for o in (operation, attached))
+    pairs = [
+        (right, other) for right, other in zip(claims(variant), claims(wrong), strict=True) if right.by is not None
+    ]
+    assert pairs
+    for right, other in pairs:
+        assert verdict(replace(right, emitted=other.emitted), variant, operation).outcome == "refuted"
+
+
 def test_a_value_of_integers_alone_makes_a_regime_and_no_kink() -> None:
     """A label that is the one to be ignored at every witness is proven there, too."""
     operation = compile_operation(parse_formulas(load_spec(SPECS / "field/nightly/padded_cross_entropy.yaml")))

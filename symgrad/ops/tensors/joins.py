@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any
 
 from symgrad.ir.expr import ZERO, Expr, add, make, split_coefficient
+from symgrad.ir.traversal import topological
 from symgrad.ops.tensors import sizes
 from symgrad.ops.tensors.extent import Dim, Extent, ShapeConflict, extent, place_along, same, unknown
+from symgrad.ops.tensors.lengths import known_length
 from symgrad.ops.tensors.row import DIM, FIRST, Attribute, Ref, Tangents, TensorOp
 from symgrad.ops.tensors.shaping import expand, unsqueeze
-from symgrad.ops.tensors.slices import MOVES, length_along, slice_of
+from symgrad.ops.tensors.slices import MOVES, between, length_along, slice_of
 
 MOST_JOINED = 64  # tensors of one cat
 
@@ -79,6 +81,10 @@ def _cat_vjp(node: Expr, g: Expr) -> tuple[Expr | None, ...]:
         return tuple(_piece(g, part, dim, start, start + length, sum(known)) for part, start, length in bounds)
     if len(set(lengths)) == 1 and lengths[0] is not None:
         return tuple(_chunk_of(g, dim, len(lengths), k) for k in range(len(lengths)))
+    numbers = [known_length(a, dim) for a in node.args]
+    if None not in numbers and any(n.op == "between" for n in topological(*node.args)):  # else shapes are there
+        ends = list(accumulate((n for n in numbers if n is not None), initial=ZERO))
+        return tuple(between(g, dim, start, stop) for start, stop in pairwise(ends))
     return tuple(make("part", g, *node.args, dim=node["dim"], index=k) for k in range(len(node.args)))
 
 

@@ -231,24 +231,20 @@ def is_size(node: Expr) -> bool:
     return is_number(node) and not node.is_static
 
 
-def is_whole_size(node: Expr) -> bool:
-    """Whether a size is made of sizes by sums, products and division by numbers, which leaves no rest."""
-    order = topological(node, leaves=_counts(node))
-    return all(n.op in ("count", "add", "mul") or n.number is not None for n in order)
-
-
 def is_whole_number(node: Expr) -> bool:
     """Whether a Python number is whole: made of sizes, whole numbers and hyperparameters of type int by sums, products,
-    and quotients that are rounded down."""
-    leaves = frozenset({*_counts(node), *(n for n in topological(node) if n.op == "floor")})
-    return is_number(node) and all(
-        n.op in ("add", "mul", "count", "floor") or n.get("kind") == "int" or n.integer is not None
-        for n in topological(node, leaves=leaves)
+    powers, and quotients that are rounded down."""
+    leaves = frozenset(n for n in topological(node) if n.op in ("count", "floor"))
+    order = topological(node, leaves=leaves)
+    negative = any(n.op == "pow" and (n.args[1].integer or 0) <= 0 for n in order)
+    return (
+        is_number(node)
+        and not negative
+        and all(
+            n.op in ("add", "mul", "pow", "count", "floor") or n.get("kind") == "int" or n.integer is not None
+            for n in order
+        )
     )
-
-
-def _counts(node: Expr) -> frozenset[Expr]:
-    return frozenset(n for n in topological(node) if n.op == "count")
 
 
 def results(node: Expr) -> tuple[Expr, ...]:

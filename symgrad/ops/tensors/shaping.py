@@ -163,6 +163,13 @@ def _squeeze(x: Expr, dim: Any) -> Expr:
     return squeeze(x, *sorted(places))
 
 
+def _squeeze_vjp(node: Expr, g: Expr) -> Expr:
+    """A cotangent with the dimensions that are gone; in the shape of the operand where these may have another size."""
+    (of,), dims = node.args, extent(node.args[0]).dims
+    surely = of.op in ("slice", "place") or all(-len(dims) <= d and dims[d] == 1 for d in node["dim"])
+    return unsqueeze(g, *node["dim"]) if surely else make("reshape_as", g, of)
+
+
 def _transposed_by(name: str) -> dict[str, Any]:
     """vjp and jvp of an operation whose transposed has the same attributes."""
     return {
@@ -184,7 +191,7 @@ PLACES = (
     TensorOp(
         "squeeze",
         attributes=(_DIMS,),
-        vjp=lambda node, g: (unsqueeze(g, *node["dim"]),),
+        vjp=lambda node, g: (_squeeze_vjp(node, g),),
         jvp=pushforward(lambda node, own: squeeze(own, *node["dim"])),
         extent=_squeezed,
         definition=_squeeze,

@@ -18,6 +18,7 @@ from symgrad.ops.tensors.extent import Dim, extent
 __all__ = [
     "difference",
     "divided",
+    "divided_by",
     "exactly",
     "is_rounded",
     "leaves_rest",
@@ -30,6 +31,9 @@ __all__ = [
     "terms",
     "total",
 ]
+
+
+_LARGEST = 200  # of an expression that is multiplied out
 
 
 def terms(dim: Dim) -> tuple[dict[Dim, Fraction], Fraction]:
@@ -52,10 +56,16 @@ def _size(terms: dict[Dim, Fraction], constant: Fraction) -> Dim:
 
 def is_rounded(dim: Dim) -> bool:
     """Whether a size is made of quotients that are rounded down."""
+    return bool(divided_by(dim))
+
+
+def divided_by(dim: Dim) -> set[Dim]:
+    """The sizes of which quotients that are rounded down make a size."""
     parts = [part for part in terms(dim)[0] if isinstance(part, tuple)]
-    if any(is_rounded(size) for part in parts if part[0] == "product" for size in part[1]):
-        return True
-    return any(node.op == "floor" for part in parts if part[0] == "size" for node in topological(part[1]))
+    inner = [size for part in parts if part[0] == "product" for size in part[1]]
+    found = {whole for size in inner for whole in divided_by(size)}
+    floors = [n for part in parts if part[0] == "size" for n in topological(part[1]) if n.op == "floor"]
+    return found | {number_of(n) for floor in floors for n in topological(floor) if n.op == "count"}
 
 
 def exactly(value: Expr) -> Expr:
@@ -167,6 +177,8 @@ def number_of(value: Expr) -> Dim:
     """The size that a Python number in a formula is: a number, the size of a named dimension, or a product of these."""
     if value.integer is not None:
         return value.integer
+    if value.size > _LARGEST:
+        return ("size", value)
     if value.op == "count" and isinstance(value["dim"], tuple) and len(value["dim"]) == 1:
         dims, place = extent(value.args[0]).dims, value["dim"][0]
         return dims[place] if -len(dims) <= place < 0 else ("size", value)

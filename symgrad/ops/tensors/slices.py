@@ -7,12 +7,14 @@ bounds that hyperparameters give are operands.
 from __future__ import annotations
 
 from itertools import accumulate, pairwise
+from math import lcm
 from typing import Any
 
-from symgrad.ir.expr import ZERO, Expr, as_expr, make, split_coefficient
+from symgrad.ir.expr import ZERO, Expr, add, as_expr, make, split_coefficient
 from symgrad.ir.traversal import topological
 from symgrad.ops.tensors import sizes
 from symgrad.ops.tensors.extent import Dim, Extent, ShapeConflict, extent, place_along, positions, size_along, unknown
+from symgrad.ops.tensors.lengths import length, stand_in
 from symgrad.ops.tensors.row import DIM, LIKE, VIEW, Attribute, Ref, Tangents, TensorOp, same_of_tangent
 from symgrad.ops.tensors.shaping import squeeze
 
@@ -40,7 +42,18 @@ def slice_of(x: Expr, dim: int, start: int | None, stop: int | None, step: int =
 
 def between(x: Expr, dim: int, start: Expr, stop: Expr | None) -> Expr:
     """`x[start:stop]` along a dimension, from bounds that only a call knows."""
-    return make("between", x, start, make("count", x, dim=(dim,)) if stop is None else stop, dim=dim)
+    return make("between", x, start, length(x, dim) if stop is None else stop, dim=dim)
+
+
+def place(x: Expr, dim: int, index: Expr) -> Expr:
+    """`x[index]` along a dimension, at a place that only a call knows, from the end where it is negative."""
+    return squeeze(make("place", x, index, dim=dim), dim)
+
+
+def _place_size(node: Expr, operands: tuple[Extent, ...]) -> Extent:
+    of = operands[0]
+    dim = place_along(node["dim"], of, "no slices")
+    return unknown(node) if dim is None else resized(of, dim, 1)
 
 
 def _between_size(node: Expr, operands: tuple[Extent, ...]) -> Extent:
@@ -135,6 +148,15 @@ def splits(x: Expr, parts: Any, dim: Any) -> list[Expr]:
     if any(isinstance(part, int) and part < 0 for part in parts):
         raise ValueError("the sizes of the parts are whole numbers")
     if any(isinstance(part, Expr) for part in parts):
+        whole = sizes.number_of(length(x, dim if size is None or dim < 0 else dim - len(extent(x).dims)))
+        shares = [sizes.share(sizes.number_of(sizes.exactly(as_expr(part))), whole) for part in parts]
+        if sizes.number_of(add(*map(as_expr, parts))) != whole:
+            if None in shares or sum(s for s in shares if s is not None) != 1:
+                raise ValueError("the parts of a split make up the dimension: the last is the rest, such as D - D // 2")
+            least = lcm(*(s.denominator for s in shares if s is not None))  # as two of D // 2, which leave no rest
+            counts = accumulate((int(s * least) for s in shares if s is not None), initial=0)
+            pieces = chunks(x, least, dim)
+            return [p[0] if len(p := pieces[a:b]) == 1 else make("cat", *p, dim=dim) for a, b in pairwise(counts)]
         ends = list(accumulate(map(as_expr, parts), initial=as_expr(0)))
         return [between(x, dim, start, stop) for start, stop in pairwise(ends)]
     if isinstance(size, int) and sum(parts) != size:
@@ -162,12 +184,12 @@ def _slice_jvp(node: Expr, t: Tangents) -> Expr | None:
     known = [n for n in lengths if isinstance(n, int)]
     begin, end, _ = slice(node["start"], node["stop"]).indices(sum(known))
     reached, first = [], 0
-    for part, length in zip(moved.args, known, strict=True):
-        low, high = max(begin - first, 0), min(end - first, length)
+    for part, size in zip(moved.args, known, strict=True):
+        low, high = max(begin - first, 0), min(end - first, size)
         if low < high:
-            whole = (low, high) == (0, length)
+            whole = (low, high) == (0, size)
             reached.append(part if whole else make("slice", part, dim=node["dim"], start=low, stop=high, step=1))
-        first += length
+        first += size
     if not reached:
         return same_of_tangent(node, t)
     return _unless_zero(reached[0] if len(reached) == 1 else make("cat", *reached, dim=node["dim"]))
@@ -250,9 +272,34 @@ INTERNAL = (
         attributes=(DIM,),
         numbers=frozenset({1, 2}),
         torch="rt.between({0}, {1}, {2}, {dim})",
-        vjp=lambda node, g: (make("between_back", g, node.args[0], *node.args[1:], dim=node["dim"]), None, None),
+        vjp=lambda node, g: (
+            make("between_back", g, stand_in(node.args[0]), *node.args[1:], dim=node["dim"]),
+            None,
+            None,
+        ),
         extent=_between_size,
         **_VIEW,
+    ),
+    TensorOp(  # a slice of one place
+        "place",
+        operands=("input", "index"),
+        attributes=(DIM,),
+        numbers=frozenset({1}),
+        torch="{0}.narrow({dim}, {1}, 1)",
+        vjp=lambda node, g: (
+            make("place_back", g, stand_in(node.args[0]), node.args[1], dim=node["dim"]),
+            None,
+        ),
+        extent=_place_size,
+        **_VIEW,
+    ),
+    TensorOp(
+        "place_back",
+        attributes=(DIM,),
+        numbers=frozenset({2}),
+        torch="rt.place_back({0}, {shape1}, {2}, {dim})",
+        vjp=lambda node, g: (make("place", g, node.args[2], dim=node["dim"]), None, None),
+        **_PUTS | {"operands": ("input", "like", "index")},
     ),
     TensorOp(
         "between_back",

@@ -118,7 +118,7 @@ def _flattened(node: Expr, operands: tuple[Extent, ...]) -> Extent:
 
 
 def _unflatten(x: Expr, *shape: Expr, dim: Any) -> Expr:
-    return make("unflatten", x, *shape, dim=place_of(dim, x, "unflatten"))
+    return make("unflatten", x, *map(sizes.exactly, shape), dim=place_of(dim, x, "unflatten"))
 
 
 def _unflattened(node: Expr, operands: tuple[Extent, ...]) -> Extent:
@@ -159,6 +159,7 @@ ROWS = (
         "reshape",
         operands=("input", "shape"),
         torch="{0}.reshape({rest})",
+        definition=lambda x, *shape: make("reshape", x, *map(sizes.exactly, shape)),
         **_BACK,
         extent=_reshaped,
         variadic=True,

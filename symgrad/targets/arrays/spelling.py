@@ -125,6 +125,8 @@ def common_operations(arrays: str) -> dict[str, str]:
         "matmul_right": "rt.matmul_right({0}, {1}, {shape})",
         "between": "rt.cut({0}, {axis}, {1}, {2})",
         "between_back": "rt.cut_back({0}, {shape}, {axis}, {1}, {2})",
+        "place": "rt.cut({0}, {axis}, {1}, ({1} + 1) or None)",
+        "place_back": "rt.cut_back({0}, {shape}, {axis}, {1}, ({1} + 1) or None)",
         "slice": "rt.cut({0}, {attributes})",
         "slice_back": "rt.cut_back({0}, {shape}, {attributes})",
         "chunk": "rt.chunk({0}, {axis}, {chunks}, {index})",

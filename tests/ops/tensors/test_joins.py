@@ -11,7 +11,6 @@ import torch.nn.functional as F
 from compiled import compiled_text
 from derivatives import Shape, check, rand
 
-from symgrad.errors import SpecError
 from symgrad.ir.expr import symbol
 from symgrad.ops.tensors.shapes import extent
 from symgrad.parse import FormulaError, parse_expression
@@ -92,6 +91,18 @@ DECLARED: list[tuple[str, Callable[..., Any]]] = [
     ("diag(x[0]) @ x.T", lambda x: x[0].diag() @ x.T),
     ("outer(x[0], x[1])", lambda x: x[0].outer(x[1])),
     ("x[:, d4 - 1] + x[:, d4 // 2]", lambda x: x[:, 3] + x[:, 2]),
+    ("x[d3 // 2 - 2] + x[d3 // 4 * d4]", lambda x: x[-1] + x[0]),
+    ("pad(x, (d3 // 2, d3 - d3 // 2, -(d3 // 2), 0))", lambda x: F.pad(x, (1, 2, -1, 0))),
+    (
+        "(x[:, : d4 // 2] + x[:, d4 // 2 :])[: d3 // 2] * arange(d3 // 2 + 1)",
+        lambda x: (x[:, :2] + x[:, 2:])[:1] * torch.arange(2),
+    ),
+    ("x * arange(1, 2 * d4, 2)", lambda x: x * torch.arange(1, 8, 2)),
+    ("x + zeros(d3, 1) + full((1, d4), fill_value=2) + ones(x.shape)", lambda x: x + 3),
+    ("x[:1].expand(d3, -1) * x", lambda x: x[:1] * x),
+    ("where(~tril(ones(d3, d4, dtype=torch.bool)), x, 0)", lambda x: x.triu(1)),
+    ("unbind(stack([x, sin(x)], 0).reshape(2, d3, d4), 0)[1]", lambda x: x.sin()),
+    ("split(x, [d4 // 2, d4 // 2], dim=1)[1]", lambda x: x[:, 2:]),
     ("x[: d3 // 2] * x[d3 - d3 // 2 :]", lambda x: x[:1] * x[2:]),
     ("x[:, 1 : d4 // 2] * x[:, : d3 // 2]", lambda x: x[:, 1:2] * x[:, :1]),
     ("x[:, :d3] @ x", lambda x: x[:, :3] @ x),
@@ -118,13 +129,13 @@ def test_of_any_shapes(text: str, plain: Callable[..., Any]) -> None:
 
 
 def test_unit_matrices_and_places_may_have_the_size_of_a_dimension_that_is_a_number() -> None:
-    """As for rotations and deformations of space; of another size, as of none that is declared, none lends a device."""
+    """As for rotations and deformations of space; where none has that size, a tensor lends its device all the same."""
     shapes = "f: {shape: [..., 3, 3]}"
     item = compiled_text(f"op: f\ntensors: {{{shapes}}}\noutputs: {{y: '(f.mT @ f - eye(3)) * arange(3)'}}\n")
     f = rand(2, 3, 3)
     torch.testing.assert_close(item.function(f), (f.mT @ f - torch.eye(3)) * torch.arange(3))
-    with pytest.raises(SpecError, match="eye needs the size of a dimension"):
-        compiled_text(f"op: f\ntensors: {{{shapes}}}\noutputs: {{y: 'f[..., :2, :2] - eye(2)'}}\n")
+    item = compiled_text(f"op: f\ntensors: {{{shapes}}}\noutputs: {{y: 'f[..., :2, :2] - eye(2)'}}\n")
+    torch.testing.assert_close(item.function(f), f[..., :2, :2] - torch.eye(2))
 
 
 def test_rotary_embedding_is_a_rotation_of_halves() -> None:
@@ -205,8 +216,9 @@ def test_sizes_are_known_where_those_of_operands_are(text: str, shape: str) -> N
         ("diff(y, n)", "must be made of whole numbers, not of hyperparameters"),
         ("diff(x, dim=n)", "not of hyperparameters"),
         ("diff(sum(y))", "without dimensions"),
-        ("arange(5)", "arange needs the size of a dimension"),
-        ("eye(3)", "eye needs the size of a dimension that is declared under 'shape', as in eye(N)"),
+        ("arange(0.5)", "arange needs sizes: whole numbers, named dimensions or hyperparameters of type int"),
+        ("arange(0, 6, -2)", "a step is a whole number, and at least 1"),
+        ("split(x, [x.shape[1] // 2, 1], dim=1)[0]", "the parts of a split make up the dimension"),
         ("stack([x, x[0]], 0)", "different numbers of dimensions"),
     ],
 )

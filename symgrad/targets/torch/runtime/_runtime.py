@@ -984,6 +984,12 @@ def between_back(value: Tensor, shape: Any, start: int, stop: int, dim: int) -> 
     return slice_back(value, shape, dim, *_bounds(shape[dim], start, stop), 1)
 
 
+def place_back(value: Tensor, shape: Any, index: int, dim: int) -> Tensor:
+    """Return zeros of ``shape`` with ``value`` at one place, from the end where it is negative."""
+    start = index % shape[dim]
+    return slice_back(value, shape, dim, start, start + 1, 1)
+
+
 def _bounds(size: int, start: int, stop: int) -> tuple[int, int]:
     first = start + size if start < 0 else start
     last = stop + size if stop < 0 else stop
