@@ -72,8 +72,7 @@ def _collected(gradient: Expr) -> Iterator[Expr]:
     if gradient.op != "add" or len(gradient.args) > _MOST_TERMS:
         return
     terms = [_Term.of(t) for t in gradient.args]
-    like = next((t.like for t in terms if t.like is not None), None)
-    shared = [base for base in dict.fromkeys(b for t in terms for b in t.powers) if _is_common(base, like)]
+    shared = list(dict.fromkeys(b for t in terms for b in t.powers))
     for members in dict.fromkeys(frozenset(t for t in terms if base in t.powers) for base in shared):
         if len(members) < 2:
             continue
@@ -101,7 +100,8 @@ def _is_common(base: Expr, like: Expr | None) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class _Term:
-    """A product, perhaps summed to the shape of `like`: the whole positive powers of its factors, and the others."""
+    """A product, perhaps summed to the shape of `like`: the whole positive powers of those factors that may stand
+    outside of that sum, and the others."""
 
     powers: Mapping[Expr, Fraction]
     others: tuple[Expr, ...]
@@ -116,7 +116,7 @@ class _Term:
         for factor in product.factors:
             base, exponent = ex.split_power(factor)
             n = exponent.number
-            if factor.is_static or n is None or n.denominator != 1 or n < 0:
+            if factor.is_static or n is None or n.denominator != 1 or n < 0 or not _is_common(base, like):
                 others.append(factor)
             else:
                 powers[base] = n

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+import torch
+from compiled import compiled_text
 from random_expressions import X, Y, Z
 
 from symgrad.ir import expr as ex
@@ -46,6 +49,12 @@ def test_what_terms_have_in_common_is_collected_where_that_is_cheaper() -> None:
     total = make("sum", X, dim=None, keepdim=False)
     alone = ex.add(make("sum_to", G, total), 2 * X * G)  # the cotangent has not the shape of the total
     assert collected(alone) is alone
+    rows = make("sum", X, dim=(-1,), keepdim=True)
+    apart = ex.add(make("sum_to", Y * Z, X), Y * make("sum_to", X * Z, rows), X * Y)
+    assert collected(make("sum_to", X * Y, rows) + make("sum_to", X * Z, X)) == make("sum_to", X * Y, rows) + make(
+        "sum_to", X * Z, X
+    )
+    assert not any(n.op == "conform" for n in topological(collected(apart)))
     assert distribute_cotangents([ex.add(X * Y, X * Z)], lambda roots: 1.0) == [ex.add(X * Y, X * Z)]
 
 
@@ -59,3 +68,29 @@ def test_terms_are_collected_by_what_some_of_them_have_in_common_step_by_step() 
 
     (found,) = distribute_cotangents([X * Y * a + X * Z * b + X * Y * c + Z**2], passes)
     assert found is X * (Y * (a + c) + Z * b) + Z**2
+
+
+@pytest.mark.parametrize(
+    ("formula", "function"),
+    [
+        ("x*x + sum(x)", lambda x, s: x * x + x.sum()),
+        (
+            "sum(x*x, -1, keepdim=True) * s * x * sin(sum(x, -1, keepdim=True) * exp(x))",
+            lambda x, s: (x * x).sum(-1, True) * s * x * torch.sin(x.sum(-1, True) * x.exp()),
+        ),
+        (
+            "x*x + amax(x, -1, keepdim=True) * mean(x, 0, keepdim=True) - sum(x, -1, keepdim=True)*s*s*x*x",
+            lambda x, s: x * x + x.amax(-1, True) * x.mean(0, True) - x.sum(-1, True) * s * s * x * x,
+        ),
+    ],
+)
+def test_sums_to_several_shapes_keep_their_factors(formula: str, function: Any) -> None:
+    """What is taken out of one of them has its shape, and not that of another one."""
+    item = compiled_text(f"op: f\ntensors: {{x: , s: }}\noutputs: {{y: '{formula}'}}\n")
+    x = torch.randn(3, 4, dtype=torch.float64, requires_grad=True)
+    s = torch.randn((), dtype=torch.float64, requires_grad=True)
+    g = torch.randn(3, 4, dtype=torch.float64)
+    found, right = (torch.autograd.grad(f(x, s), (x, s), g, allow_unused=True) for f in (item.function, function))
+    torch.testing.assert_close(found[0], right[0])
+    if right[1] is not None:
+        torch.testing.assert_close(found[1], right[1])
