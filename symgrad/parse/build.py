@@ -277,7 +277,9 @@ class Builder:
             return _LITERALS[value]
         if isinstance(value, str):
             return ex.text(value)
-        if not isinstance(value, int | float):
+        if isinstance(value, int):
+            return ex.num(value)
+        if not isinstance(value, float):
             self.fail(node, f"{self.syntax.source(node)} is not a value")
         return ex.num(Fraction(self.syntax.source(node).replace("_", "")))
 

@@ -16,6 +16,7 @@ from symgrad.parse.arguments import whole_number
 from symgrad.parse.composites import Composite, composite, composite_call
 from symgrad.parse.operations import function_call, tensor_call
 from symgrad.parse.special import SPECIAL
+from symgrad.parse.spread import spread
 from symgrad.parse.text import MODULES, SYMPY, TORCH
 
 if TYPE_CHECKING:
@@ -160,7 +161,8 @@ def _check_known(builder: Builder, name: str, node: ast.Call) -> None:
 
 def call(builder: Builder, name: str, node: ast.Call) -> Expr:
     """The value of ``name(...)``."""
-    node = _without_options(builder, name, node)
+    node = spread(builder, name, _without_options(builder, name, node))
+    name = plain_name(builder, node.func) or name  # which spreading may change
     if name in SPECIAL:
         return SPECIAL[name](builder, name, node)
     if name in TENSOR_SPELLINGS:

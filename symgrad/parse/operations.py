@@ -17,7 +17,9 @@ from symgrad.ops import functions
 from symgrad.ops.functions import FUNCTIONS, SPELLINGS, Function
 from symgrad.ops.tensors import TENSOR_OPS, TENSOR_SPELLINGS, Attribute, TensorOp, is_index
 from symgrad.ops.tensors.extent import extent, size_along
+from symgrad.ops.tensors.lengths import length
 from symgrad.ops.tensors.row import is_number, is_size, is_whole_number
+from symgrad.ops.tensors.sizes import number_of
 from symgrad.ops.tensors.slices import chunks, place_of, select, splits
 from symgrad.parse.arguments import bind, is_none, read_attribute, signature, tensor_arguments
 from symgrad.parse.scope import Bound, each_field
@@ -238,7 +240,8 @@ def _unbound(builder: Builder, node: ast.Call) -> list[Expr]:
     dim = read_attribute(builder, Attribute("dim", "dim", fixed=True), bound["dim"]) if "dim" in bound else 0
     try:
         place = place_of(dim, value, "unbind")
-        size = size_along(place, extent(value))
+        known = size_along(place, extent(value))
+        size = number_of(length(value, place)) if known is None else known
     except ValueError as error:
         builder.fail(node, str(error))
     if not isinstance(size, int):

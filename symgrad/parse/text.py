@@ -202,6 +202,8 @@ class _Scanner:
         if token in _PREFIXES:
             if before == "operand":
                 self._add(at, f"an operator is missing before {token!r}")
+        elif token == "*" and before in ("open", "comma") and self._open[-1][0] == "(" and self._open[-1][2]:
+            pass  # sizes that are spread, f(*x.shape[:-1], 2)
         elif token in _BINARY or token in (",", "."):
             if before not in ("operand", "any"):
                 self._add(at, f"an operand is missing before {token!r}")

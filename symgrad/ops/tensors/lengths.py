@@ -40,6 +40,8 @@ def _length(x: Expr, dim: int) -> Expr | None:
         return None if None in lengths else add(*(n for n in lengths if n is not None))
     if x.op in _CUT or x.op == "cat":
         return _length(x.args[0], dim)
+    if x.op == "unflatten" and x["dim"] == -1 and -len(x.args) < dim < 0:
+        return x.args[dim] if x.args[dim].number != -1 else None
     row = TENSOR_OPS.get(x.op)
     if row is not None:
         return None if row.shape_of is None else _length(x.args[row.shape_of], dim)

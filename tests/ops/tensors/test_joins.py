@@ -65,6 +65,9 @@ FREE: list[tuple[str, Callable[..., Any]]] = [  # of tensors of any number of di
     ("split(x, x.shape[-1] // 2, dim=-1)[0]", lambda x: x[..., :2]),
     ("x.sum(0) / x.shape[0] + x.numel()", lambda x: x.mean(0) + 12),
     ("x.sum() / len(x)", lambda x: x.sum() / 3),
+    ("x.reshape(*x.shape[:-1], -1, 2).unbind(-1)[0] * 2", lambda x: x[:, ::2] * 2),
+    ("x.view(*x.shape[:-2], 2, 6)", lambda x: x.view(2, 6)),
+    ("x + zeros(*x.shape[-2:])", lambda x: x + 0),
     ("reshape(x, -1)", lambda x: x.reshape(-1)),
     ("x.reshape(2, 6)", lambda x: x.reshape(2, 6)),
     ("flatten(x)", lambda x: x.flatten()),
@@ -113,6 +116,7 @@ DECLARED: list[tuple[str, Callable[..., Any]]] = [
     ("x @ tril(ones(d4, d4))", lambda x: x @ torch.ones(4, 4, dtype=x.dtype).tril()),
     ("x.T @ full((d3, d3), 2)", lambda x: x.T @ torch.full((3, 3), 2, dtype=x.dtype)),
     ("x / sqrt(tensor(x.shape[0]))", lambda x: x / 3**0.5),
+    ("x.reshape(*x.shape[:1], 2, -1).reshape(*x.shape)", lambda x: x),
     ("x @ x.T + eye(d3)", lambda x: x @ x.T + torch.eye(3)),
     ("cat([x[:, 2:], x[:, :2]], dim=1)", lambda x: torch.cat([x[:, 2:], x[:, :2]], 1)),
 ]
