@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from symgrad.parse.build import Builder
 
 __all__ = [
+    "MOST_DIMS",
     "bind",
     "is_none",
     "read_attribute",
@@ -27,6 +28,7 @@ __all__ = [
 
 _CALLED = {"axis": "dim", "keepdims": "keepdim", "ord": "p"}  # by torch as well
 _LARGEST = 2**31  # of an integer that is an attribute
+MOST_DIMS = 64  # of a tensor, as in torch
 
 
 def signature(name: str, parameters: Sequence[str], required: int | None = None) -> str:

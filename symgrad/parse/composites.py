@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from symgrad.ir.expr import ZERO
 from symgrad.ops.tensors.row import is_number
 from symgrad.ops.tensors.shapes import extent
-from symgrad.parse.arguments import bind, is_none, whole_number
+from symgrad.parse.arguments import MOST_DIMS, bind, is_none, whole_number
 from symgrad.parse.faults import FormulaError
 from symgrad.parse.scope import Bound, Scope
 from symgrad.parse.text import read
@@ -259,9 +259,6 @@ def _length(builder: Builder, shape: ast.expr) -> int:
     known = None if of is None else extent(builder.scoped(of))
     if known is None or first is None or shape.slice.upper or shape.slice.step or (first >= 0 and not known.exact):
         builder.fail(shape, "the last dimensions are told from the end, as in x.shape[-1:]")
-    if first < -_MOST_DIMS:
-        builder.fail(shape, f"a tensor has at most {_MOST_DIMS} dimensions")
+    if first < -MOST_DIMS:
+        builder.fail(shape, f"a tensor has at most {MOST_DIMS} dimensions")
     return -first if first < 0 else len(known.dims) - first
-
-
-_MOST_DIMS = 64  # of torch

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from symgrad.ops.tensors.extent import extent
-from symgrad.parse.arguments import whole_number
+from symgrad.parse.arguments import MOST_DIMS, whole_number
 from symgrad.spec.python_names import shape_of
 
 if TYPE_CHECKING:
@@ -49,7 +49,8 @@ def _sizes(builder: Builder, argument: ast.Starred) -> list[ast.expr] | None:
     if of is None:
         builder.fail(argument, "only sizes are spread, as in *x.shape[:-1]")
     low, high, step = (None if b is None else whole_number(b) for b in (bounds.lower, bounds.upper, bounds.step))
-    if (low, high, step).count(None) > [bounds.lower, bounds.upper, bounds.step].count(None):
+    unread = (low, high, step).count(None) > [bounds.lower, bounds.upper, bounds.step].count(None)
+    if unread or step == 0 or (low is not None and low < -MOST_DIMS):
         builder.fail(argument, "the sizes that are spread are counted, as in *x.shape[:-1]")
     known = extent(builder.scoped(of))
     if known.exact:
