@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -14,7 +14,7 @@ from symgrad.ops.tensors.row import is_number
 from symgrad.ops.tensors.shapes import extent
 from symgrad.parse.arguments import MOST_DIMS, bind, is_none, whole_number
 from symgrad.parse.faults import FormulaError
-from symgrad.parse.scope import Bound, Scope
+from symgrad.parse.scope import Bound
 from symgrad.parse.text import read
 from symgrad.spec.python_names import shape_of
 
@@ -234,7 +234,7 @@ def _check_words(builder: Builder, row: Composite, given: Mapping[str, ast.expr]
 def _evaluated(builder: Builder, node: ast.AST, formula: str, names: Mapping[str, Bound]) -> Bound:
     """The value of a formula of the table; what is wrong in it is wrong with the call."""
     outer = builder.scope
-    scope = Scope(dict(names), settled=outer.settled, equal_parts=outer.equal_parts, by_position=outer.by_position)
+    scope = replace(outer, names=dict(names), choices={}, elsewhere={}, outputs=(), may_widen=False)
     inner = type(builder)(read(formula), scope)
     try:
         found = inner.result()

@@ -167,6 +167,7 @@ class _Parser:
             elsewhere,
             equal_parts=self.equal_parts,
             by_position=self.by_position,
+            lenders=tuple(symbols[t.name] for t in spec.tensors if t.default is None),
         )
         lets = self._lets(scope)
         outputs = {output.name: self._divided(self._formula(output.formula, scope)) for output in spec.outputs}
@@ -299,6 +300,7 @@ class _Parser:
             arguments=tuple(a for a in arguments if a is not None),
             equal_parts=self.equal_parts,
             by_position=self.by_position,
+            lenders=scope.lenders,
         )
         return {
             name: self._gradient(formula, self._formula(formula, inner), scope.names.get(name, Bound()).expr)

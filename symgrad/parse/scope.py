@@ -38,6 +38,7 @@ class Scope:
     at a share of a dimension, such as `x[:, :D // 2]`, divides it into equal parts where it is one of ``equal_parts``,
     of which None are all; else its bound is rounded down, as in Python. With ``may_widen`` a cast need not be cast
     back, as of an intermediate; ``by_position`` shapes meet from the right alone, and not by the names of dimensions.
+    ``lenders`` are the tensors that are surely given, on whose device others are made.
     """
 
     names: dict[str, Bound] = field(default_factory=dict)
@@ -49,11 +50,14 @@ class Scope:
     equal_parts: frozenset[Dim] | None = frozenset()
     may_widen: bool = False
     by_position: bool = False
+    lenders: tuple[Expr, ...] = ()
 
     @classmethod
     def of(cls, symbols: Iterable[Expr]) -> Scope:
         """A scope of nothing but symbols."""
-        return cls({symbol.name: Bound(symbol, sources_of(symbol)) for symbol in symbols})
+        symbols = tuple(symbols)
+        tensors = tuple(symbol for symbol in symbols if symbol.tensors)
+        return cls({symbol.name: Bound(symbol, sources_of(symbol)) for symbol in symbols}, lenders=tensors)
 
 
 def each_field(name: str, fields: Iterable[str]) -> str:

@@ -142,6 +142,15 @@ def test_unit_matrices_and_places_may_have_the_size_of_a_dimension_that_is_a_num
     torch.testing.assert_close(item.function(f), f[..., :2, :2] - torch.eye(2))
 
 
+def test_a_tensor_that_may_be_absent_lends_no_device() -> None:
+    item = compiled_text(
+        "op: f\ntensors: {x: {default: 0}, w: }\noutputs: {y: 'w * arange(4) + x + linspace(0, 3, 4)'}\n"
+    )
+    w = rand(4)
+    torch.testing.assert_close(item.function(None, w), w * torch.arange(4) + torch.arange(4))
+    torch.testing.assert_close(item.function(w, w), w * torch.arange(4) + w + torch.arange(4))
+
+
 def test_rotary_embedding_is_a_rotation_of_halves() -> None:
     tensors = {"x": rand(2, 3, 4), "c": rand(3, 4), "s": rand(3, 4)}
     check(
