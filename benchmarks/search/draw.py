@@ -40,6 +40,8 @@ _CALLS = {
 }
 _DEFINED_BY = {"binomial", "factorial", "gamma", "beta", "lbeta"}  # of positive arguments alone
 
+_FREE = 5  # of so many seeds of rows one declares no shapes
+_TOTALS = 0.3  # the share of formulas of rows that have totals beside them
 _REDUCTIONS = ("sum", "mean", "amax", "amin", "logsumexp", "var", "std", "norm", "prod")
 _ALONG = ("softmax({0}, dim=-1)", "log_softmax({0}, dim=-1)", "cumsum({0}, dim=-1)", "cummax({0}, dim=-1).values")
 _MOVING = (
@@ -97,6 +99,7 @@ class Drawn:
     others: dict[str, str] = field(default_factory=dict)  # outputs beside y
     fixed: frozenset[str] = frozenset()  # those that have no gradient
     options: str = ""
+    free: bool = False  # whether the usual tensors have no declared shapes
 
     @property
     def op(self) -> str:
@@ -121,7 +124,7 @@ class Drawn:
 
     @property
     def _usual(self) -> dict[str, str]:
-        shape = "" if self.kind == "pointwise" else "{shape: [B, N]}"
+        shape = "" if self.kind == "pointwise" or self.free else "{shape: [B, N]}"
         tensors = {"x": shape, "w": shape, "v": shape and "{shape: [N]}", "i": "{shape: [B], dtype: int}"}
         if self.domain:
             tensors["x"] = f"{{{'shape: [B, N], ' if shape else ''}domain: '{self.domain}'}}"
@@ -154,6 +157,7 @@ def draw(seed: int) -> Drawn:
     value = _value(chance, size, leaves)
     if kind == "rows":
         value = _rows(chance, value, leaves)
+        value = _beside_totals(random.Random(-seed), value, leaves)
     elif kind == "labels":
         value = chance.choice(_PICKING).format(f"({value} + x)", f"({_value(chance, 1, leaves)} + x)")
     elif kind == "whole":
@@ -162,7 +166,8 @@ def draw(seed: int) -> Drawn:
     if "u" not in _words(value):
         let = {}
     own = random.Random(~seed)
-    return Drawn(seed, kind, value, let, own.choice(_DOMAINS) if own.random() < _BOUNDED else "")
+    domain = own.choice(_DOMAINS) if own.random() < _BOUNDED else ""
+    return Drawn(seed, kind, value, let, domain, free=kind == "rows" and seed % _FREE == 2)
 
 
 def _rows(chance: random.Random, value: str, leaves: tuple[str, ...]) -> str:
@@ -177,6 +182,22 @@ def _rows(chance: random.Random, value: str, leaves: tuple[str, ...]) -> str:
     if way == 3:
         return f"{chance.choice(('sum', 'mean', name))}({value})"
     return chance.choice(_ALONG).format(value) + chance.choice(("", f" * ({_value(chance, 1, leaves)})"))
+
+
+def _beside_totals(chance: random.Random, value: str, leaves: tuple[str, ...]) -> str:
+    """A value, or it beside products of rows, of their totals, and of totals of everything, whose gradients have sums
+    to several shapes."""
+    if chance.random() > _TOTALS or value.endswith(", dim=-1)"):  # which may have lost its rows
+        return value
+
+    def factor() -> str:
+        own = _value(chance, chance.choice((0, 0, 1)), leaves)
+        return chance.choice(
+            ("({})", "sum({}, dim=-1, keepdim=True)", "mean({}, dim=-1, keepdim=True)", "sum({})")
+        ).format(own)
+
+    terms = [" * ".join(factor() for _ in range(chance.choice((1, 2, 3)))) for _ in range(chance.choice((1, 2)))]
+    return f"({value}) {chance.choice('+*')} ({' + '.join(terms)})"
 
 
 def _value(chance: random.Random, size: int, leaves: tuple[str, ...]) -> str:

@@ -20,10 +20,12 @@ from symgrad.ir.truth import compare, where
 from symgrad.ops.functions import real
 from symgrad.ops.functions.row import Function, of_one
 
+_TINY = Fraction(1, 10**37)
+
 
 def _over(value: Expr, x: Expr) -> Expr:
-    """The quotient of an odd function with slope 1/2 by x; 1/2 at 0."""
-    return where(compare("eq", x, ZERO), HALF, value / x)
+    """The quotient of an odd function with slope 1/2 by x; 1/2 at 0, and where torch's functions of floats are 0."""
+    return where(compare("lt", make("abs", x), _TINY), HALF, value / x)
 
 
 def _j1_partial(x: Expr) -> Expr:
