@@ -98,13 +98,6 @@ FINDS = {
     "a view that torch makes of what it has computed": Drawn(
         110109, "wide", "r * s", tensors=TENSORS, others={"y1": "max_pool1d(g, 2)"}
     ),
-    "a factor outside of sums to other shapes": Drawn(
-        next(_SEEDS),
-        "rows",
-        "sum(x * x, dim=-1, keepdim=True) * x * sin(sum(x, dim=-1, keepdim=True) * sigmoid(x))",
-        free=True,
-    ),
-    "a factor outside of a sum to a number": Drawn(next(_SEEDS), "rows", "x * w + sum(x * w) * w", free=True),
     "a quotient by what is nearly nothing": Drawn(next(_SEEDS), "pointwise", "bessel_j1(w)"),
 }
 _DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
