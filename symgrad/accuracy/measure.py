@@ -12,7 +12,7 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import compress
+from itertools import compress, islice
 from typing import Any
 
 import mpmath as mp
@@ -22,7 +22,7 @@ from symgrad.accuracy.evaluate import FAR, FLOAT32, FLOAT64, Environment, Format
 from symgrad.accuracy.limits import Limits
 from symgrad.accuracy.machine import machine_form
 from symgrad.accuracy.sample import Sample
-from symgrad.accuracy.sides import equal
+from symgrad.accuracy.sides import equal, jumps
 from symgrad.accuracy.simulate import ROUGH, Simulation
 from symgrad.accuracy.smoothness import Smoothness
 from symgrad.accuracy.truth import Truth
@@ -100,6 +100,7 @@ class _Reference:
     far: bool = False
     tiny: bool = False  # counts as far where it is not missed altogether
     beside_pole: bool = False  # an ulp in each input leads beyond the largest number
+    beside_jump: bool = False  # an ulp in each input leads across a jump of the formula
 
     def error(self, value: Any, smallest: float) -> float:
         """Error of a value in ulp, less the conditioning; infinite where a finite truth was missed far from poles."""
@@ -107,7 +108,7 @@ class _Reference:
             return 0.0 if bool(value) == bool(self.high) else math.inf
         if value - value != 0:
             return 0.0 if self.beside_pole and value == value else math.inf
-        if -smallest < self.high < smallest > abs(value):
+        if self.beside_jump or -smallest < self.high < smallest > abs(value):
             return 0.0  # below the normal range results may flush to zero
         excess = abs((value - self.high) - self.low) / self.ulp - self.credit
         return excess if excess > 0 else 0.0
@@ -260,8 +261,23 @@ class Judge:
             truths = self.sample.truth(target)(self.formula, symbols)
             moves = {s: self.sample.moves(target, s) for s in symbols}
             found = (self._reference(i, truth, moves, target) for i, truth in enumerate(truths) if truth is not None)
-            self._references[target] = [r for r in found if r is not None]
+            beside = self._beside_jumps(target, symbols, moves)
+            self._references[target] = [replace(r, beside_jump=r.index in beside) for r in found if r is not None]
         return self._references[target]
+
+    def _beside_jumps(
+        self, target: Format, symbols: Sequence[Expr], moves: Mapping[Expr, Sequence[int | None]]
+    ) -> set[int]:
+        """The points at which an ulp in each input leads across a jump of the formula."""
+        found: set[int] = set()
+        for distance in islice(jumps(self.formula), _MOST_JUMPS):
+            for i, truth in enumerate(self.sample.truth(target)(distance, symbols)):
+                if truth is not None and i not in found:
+                    own = [(slope, moves[s][i]) for s, slope in truth.slopes.items()]
+                    change = _moved([(slope, move) for slope, move in own if move is not None])
+                    if 0 < abs(truth.value) <= self.precision.explained * change:
+                        found.add(i)
+        return found
 
     def measure(self, form: Expr, target: Format, wide: bool = False) -> Measurement:
         """The errors of `form` in `target`; `wide` evaluates in float64 and rounds once."""
@@ -363,7 +379,7 @@ def _moved(sizes: Sequence[tuple[Any, int]]) -> float:
         return math.inf
 
 
-_MOST_EQUALITIES = 6
+_MOST_EQUALITIES, _MOST_JUMPS = 6, 4
 _RIGHT, _NOISE = 1e-6, 1e-5  # parts of a value that is right, and of one that has lost its digits
 _NEARER = 9  # times as bad, in addition
 

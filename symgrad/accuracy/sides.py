@@ -6,18 +6,26 @@ equality holds at no sample at all. Points for both are added to those where eve
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from itertools import islice
 
 from symgrad.accuracy.evaluate import FLOAT32, FLOAT64, Environment
 from symgrad.accuracy.machine import machine
 from symgrad.accuracy.simulate import Simulation
-from symgrad.ir.expr import Expr
+from symgrad.ir.expr import COMPARISONS, HALF, Expr, make
 from symgrad.ir.traversal import topological
 
-__all__ = ["equal", "equalities", "masks", "sides"]
+__all__ = ["equal", "equalities", "jumps", "masks", "sides"]
 
+_JUMPS: dict[str, Callable[..., Expr]] = {
+    "sign": lambda x: x,
+    "heaviside": lambda x, at_zero: x,
+    "round": lambda x: x - make("floor", x) - HALF,
+    **dict.fromkeys(("floor", "ceil", "trunc", "frac"), lambda x: x - make("round", x)),
+    **dict.fromkeys(("remainder", "fmod"), lambda x, y: x / y - make("round", x / y)),
+    **dict.fromkeys(COMPARISONS, lambda x, y: x - y),
+}
 _MOST_SIDES, _LARGE = 4, 2**100
 _LEAST, _MOST = 1e-2, 1e2  # of an ordinary number
 
@@ -39,6 +47,13 @@ def equal(form: Expr) -> list[Expr]:
     """The conditions of a form that ask whether floats are equal."""
     compared = (n for n in topological(form) if n.op in ("eq", "ne"))
     return [n for n in compared if any(s["kind"] == "tensor" for s in n.tensors)]
+
+
+def jumps(formula: Expr) -> list[Expr]:
+    """What a formula jumps at the zeros of, where that has to be computed: the argument of a sign, the difference of
+    what is compared, how far it is to the next whole number that is rounded to otherwise."""
+    computed = (n for n in topological(formula) if n.op in _JUMPS and n.tensors and any(a.args for a in n.args))
+    return [_JUMPS[n.op](*n.args) for n in computed]
 
 
 def equalities(region: Expr) -> tuple[tuple[Expr, Fraction], ...]:

@@ -72,7 +72,8 @@ class Judges:
     def _domains(self) -> dict[Expr, Interval]:
         """The intervals of tensors and hyperparameters."""
         symbols, spec = self._program.symbols, self._program.spec
-        return self._ranges | {symbols[h.name]: h.domain for h in spec.hyperparameters if h.domain is not None}
+        known = {symbols[h.name]: h.interval for h in spec.hyperparameters}
+        return self._ranges | {symbol: interval for symbol, interval in known.items() if interval is not None}
 
     def _range(self, variable: Expr) -> Interval:
         """Where the values of a variable of a region are: a tensor, or the result of a tensor operation."""

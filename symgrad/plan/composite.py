@@ -14,6 +14,7 @@ from symgrad.ir.traversal import topological, transform
 from symgrad.ops.functions import FUNCTIONS
 from symgrad.ops.functions.spellings import GATES
 from symgrad.ops.tensors import TENSOR_OPS
+from symgrad.ops.tensors.along import indices
 
 
 def composite_saves(formulas: Iterable[Expr], fixed: frozenset[Expr] = frozenset()) -> frozenset[Expr]:
@@ -116,7 +117,7 @@ def _kept_by(node: Expr, varying: frozenset[Expr]) -> tuple[Expr, ...]:
     if row is None:
         return ()
     if "i" in row.saves:
-        return (make(node.op.replace("values", "indices"), *node.args, **dict(node.attrs)),)
+        return (indices(node),)
     if "p" in row.saves:
         return tuple(node.args[k] for k in TENSOR_OPS[node.op].integer)
     if "d" in row.saves:

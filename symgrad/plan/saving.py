@@ -21,6 +21,7 @@ from symgrad.analysis.sizes import Sizes
 from symgrad.ir.expr import COMPARISONS, ZERO, Expr, split_coefficient
 from symgrad.ir.traversal import topological
 from symgrad.ops.tensors import TENSOR_OPS, is_index
+from symgrad.ops.tensors.along import indices
 from symgrad.plan import composite
 from symgrad.plan.composite import backward_cost
 from symgrad.plan.cut import is_choice, minimum_cut, narrowed
@@ -32,7 +33,7 @@ _WHY_EXTRA = "spares recomputing it; unused where backward is differentiated"
 _MOST_EXTRAS = 6
 _MOST_NUMBERS, _A_PASS = 12, 0.5
 _NOTHING_BESIDE = 0.1  # bytes an element of the largest value, which nobody counts
-_BIAS = 1.01  # times the composite's bytes
+_BIAS = 1.03  # times the composite's bytes
 _TWICE = 0.5  # of the passes that only a differentiated backward repeats
 _WORTH_KEEPING = 1.5  # passes that recomputing a value costs; forward has written it anyway, reading it costs a part
 
@@ -162,7 +163,7 @@ def plan(
     best = min(plans, key=preference)
     if policy == "memory" or fused or not extras:
         return best
-    forward = frozenset(topological(*outputs.values()))
+    forward = frozenset(own for n in topological(*outputs.values()) for own in _found_with(n))
     if not packed:
         kept = frozenset(s.value for s in best.base)
         found = _intermediates(outputs.values(), gradients, kept)
@@ -291,13 +292,19 @@ def _rounded(figure: float) -> float:
 def _intermediates(outputs: Collection[Expr], gradients: Sequence[Expr], kept: frozenset[Expr]) -> list[Expr]:
     """Float values that forward computes and the gradients need, the dearest first; of x and 2 * x the first."""
     values = (n for n in topological(*outputs) if n.args and not n.is_static and not n.is_boolean)
-    forward = [n for n in values if split_coefficient(n)[1] is n]
+    forward = [own for n in values if split_coefficient(n)[1] is n for own in _found_with(n)]
     needed = read_by(gradients, kept)
     own = (n for n in forward if n in needed and n not in kept and (carries_data(n) or is_drawn(n)))
     shared = [n for n in own if n.op != RANDOM and cost(n) >= _WORTH_KEEPING]
     shared.sort(key=lambda n: -cost(n))
     found = {o.args[0]: o for o in outputs if o.op == "boundary"}  # of an output, which it is then, not a value beside
     return list(dict.fromkeys(found.get(n, n) for n in shared))
+
+
+def _found_with(value: Expr) -> list[Expr]:
+    """A value, and the indices that torch finds with it."""
+    row = TENSOR_OPS.get(value.op)
+    return [value, indices(value)] if row is not None and "i" in row.saves else [value]
 
 
 def _drawn_masks(outputs: Iterable[Expr], gradients: Sequence[Expr], kept: frozenset[Expr]) -> list[Expr]:

@@ -73,6 +73,14 @@ class Hyperparameter:
     choices: tuple[Value, ...] | None = None
     doc: str = ""
 
+    @property
+    def interval(self) -> Interval | None:
+        """Where its values lie: its domain, or what its choices span; None where that is not known."""
+        if self.domain is not None or self.type not in ("int", "float") or not self.choices:
+            return self.domain
+        numbers = [float(choice) for choice in self.choices]
+        return Interval(min(numbers), max(numbers), False, False)
+
     def inside(self, name: str) -> str:
         """The test in Python that a value of this name lies in its domain; empty where each does."""
         return "" if self.domain is None else self.domain.holds(name, self.type == "int")

@@ -146,7 +146,7 @@ def _symbol(item: Tensor | Hyperparameter) -> sympy.Symbol:
     if kind in ("bool", "str"):
         return sympy.Symbol(item.name)
     assumptions: dict[str, bool] = {"integer" if kind == "int" else "real": True}
-    domain = item.domain
+    domain = item.domain if isinstance(item, Tensor) else item.interval
     if domain is not None:
         low, high = domain.lower, domain.upper
         if low > 0 or (low == 0 and domain.lower_open):

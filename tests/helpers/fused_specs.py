@@ -302,3 +302,20 @@ op: square
 tensors: {x: {shape: [N, N]}, w: {shape: [N]}}
 outputs: {y: mean(w**2) + mean(x*w), z: "exp(w)*amax(x, dim=-1)"}
 """
+COUPLING = """
+op: coupling
+tensors: {x: , s: , t: }
+let: {ls: tanh(s)}
+outputs: {y: x * exp(ls) + t, logdet: 'sum(ls, dim=-1)'}
+"""
+RADIAL = """
+op: radial
+tensors: {z: {shape: [N, D]}, b: {shape: [N]}}
+let: {r: "sqrt(1 + sum(z**2, dim=-1))"}
+outputs: {y: 'z + tanh(b / r)[:, None] * z', logdet: log1p(b**2 * r)}
+"""
+STRAIGHT = """
+op: straight
+tensors: {x: , s: {domain: "(0, oo)"}}
+outputs: {y: 's * (x / s + detach(round(clamp(x / s, -8, 7)) - x / s))'}
+"""

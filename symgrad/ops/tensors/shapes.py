@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from symgrad.ir.expr import Expr
-from symgrad.ir.traversal import PerNode
+from symgrad.ir.traversal import PerNode, rebuild
 from symgrad.ops.tensors.extent import SCALAR, Extent, ShapeConflict, broadcast, extent
 from symgrad.ops.tensors.row import TENSOR_OPS
 
@@ -22,6 +22,7 @@ __all__ = [
     "covers",
     "declared_shape",
     "extent",
+    "outline",
     "same_shape",
     "shape_sources",
 ]
@@ -54,12 +55,24 @@ def absorbed(sources: frozenset[Expr]) -> frozenset[Expr]:
 
 def covers(sources: frozenset[Expr], others: frozenset[Expr]) -> bool:
     """Whether `others` add nothing to the shape that `sources` broadcast to."""
-    if others <= sources:
+    if others <= sources or frozenset(map(outline, others)) <= frozenset(map(outline, sources)):
         return True
     try:
         return common_extent(sources | others) == common_extent(sources)
     except ShapeConflict:  # dimensions that were reduced need not fit what is there now
         return False
+
+
+@PerNode
+def outline(source: Expr) -> Expr:
+    """The value of the same shape that is calculated of nothing but shapes: `flatten(x)` of `flatten(exp(x))`.
+
+    The operands of a tensor operation are replaced by what their own shape comes from, where that is one value.
+    """
+    if source.op not in TENSOR_OPS:
+        return source
+    shapes = [shape_sources(a) for a in source.args]
+    return rebuild(source, [outline(*s) if len(s) == 1 else a for s, a in zip(shapes, source.args, strict=True)])
 
 
 def reduced_from(source: Expr) -> Expr | None:
@@ -86,4 +99,5 @@ def declared_shape(root: Expr) -> tuple[int | str, ...] | None:
 def same_shape(sources: frozenset[Expr], like: Expr) -> bool:
     """Whether what broadcasts from `sources` certainly has the shape of `like`."""
     own = shape_sources(like)
-    return absorbed(sources) == own or common_extent(sources) == common_extent(own)
+    alike = {frozenset(map(outline, of)) for of in (absorbed(sources), own)}
+    return len(alike) == 1 or common_extent(sources) == common_extent(own)

@@ -197,6 +197,11 @@ class Elements:
         value = self._done[node.args[0]]
         return replace(value, expr=make("held", value.expr)) if value.expr.op in ("add", "mul", "pow") else value
 
+    def _detach(self, node: Expr) -> Value:
+        """What has no derivative, of which a pass is told: the value, apart from others that would cancel it."""
+        value = self._done[node.args[0]]
+        return replace(value, expr=make("held", value.expr))
+
     def _unsqueeze(self, node: Expr) -> Value:
         value, dims = self._done[node.args[0]], node["dim"]
         if value.dropped and dims == (-1,):
@@ -392,6 +397,7 @@ def _are_tensors(lead: frozenset[Any]) -> bool:
 
 _RULES: dict[str, Callable[[Elements, Expr], Value]] = {
     **dict.fromkeys(("boundary", "held"), Elements._boundary),
+    "detach": Elements._detach,
     "unsqueeze": Elements._unsqueeze,
     "expand": Elements._expand,
     "restore": Elements._restore,

@@ -14,7 +14,7 @@ from symgrad.differentiate.symbols import cotangent, tangent
 from symgrad.ir import expr as ex
 from symgrad.ir.expr import Expr, symbol
 from symgrad.ir.traversal import substitute, topological
-from symgrad.ops.tensors.shapes import Extent, declared_shape, extent, shape_sources
+from symgrad.ops.tensors.shapes import Extent, common_extent, covers, declared_shape, extent, shape_sources
 from symgrad.targets.fused import rows
 from symgrad.targets.fused.assembly import Assembly, CanSpell
 from symgrad.targets.fused.elements import Elements
@@ -22,6 +22,7 @@ from symgrad.targets.fused.model import Kernel, Kernels, Operand, Part, Result, 
 from symgrad.targets.fused.pairs import parts_of
 from symgrad.targets.fused.parts import Parts
 from symgrad.targets.fused.results import gradient_of, like_output, output_of, tangent_of
+from symgrad.targets.fused.row_forms import REDUCED
 from symgrad.targets.fused.terms import (
     ROW_OPS,
     Unsupported,
@@ -137,7 +138,11 @@ class _Passes:
             own = value.over if value.total else extent(formula)
             if own is None or result.reduced:
                 return False
-            if value.dropped or result.row:
+            if rows is None and self.one_shape and (value.dropped or result.row):
+                own = _extent_in_row(formula)
+                if own is None:
+                    return False
+            elif value.dropped or result.row:
                 if rows is None or own.dims[: len(rows) - 1] != rows[:-1]:
                     return False
                 own = Extent(rows)
@@ -371,7 +376,20 @@ def _rank(variant: Variant) -> int | None:
 
 def _is_whole(elements: Elements, formula: Expr) -> bool:
     """Whether a value has the shape of its pass: what is reduced in it does not add to its shape."""
-    return not any(n.op in ROW_OPS for s in shape_sources(formula) for n in topological(elements(s).expr))
+    sources = shape_sources(formula)
+    reduced = frozenset(s for s in sources if any(n.op in ROW_OPS for n in topological(elements(s).expr)))
+    if not reduced or extent(formula) == Extent(elements.shape or ()):
+        return True
+    others = sources - reduced
+    return common_extent(others).dims[-1:] not in ((), (1,)) and covers(others, reduced)
+
+
+def _extent_in_row(formula: Expr) -> Extent | None:
+    """The extent of what is reduced along the last dimension to a value for each row; None for any other value."""
+    sources = shape_sources(formula)
+    if not sources or any(s.get("dim") not in (-1, (-1,)) or s.op not in REDUCED for s in sources):
+        return None
+    return common_extent(s.args[0] for s in sources)
 
 
 def _with_equal_numbers(passes: Sequence[Kernel]) -> list[Kernel]:

@@ -15,7 +15,7 @@ from symgrad.ir.truth import compare
 from symgrad.lower.code import Code, arguments, binary, code, constant, joined, subscript, tuple_of
 from symgrad.ops.tensors import is_number
 from symgrad.ops.tensors.extent import Dim
-from symgrad.ops.tensors.shapes import extent, shape_sources
+from symgrad.ops.tensors.shapes import extent, outline, shape_sources
 from symgrad.ops.tensors.sizes import terms
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def print_shape(printer: Printer, like: Expr) -> Code:
     if known is not None:
         return known
     shapes = [
-        _known_shape(printer, source) or _shape_of_result(printer, source)
+        _known_shape(printer, source) or _shape_of_result(printer, outline(source))
         for source in sorted(sources, key=lambda s: s.order)
     ]
     if not shapes:

@@ -13,6 +13,7 @@ from fused_specs import (
     CHANNEL,
     CODED,
     CONFIDENT,
+    COUPLING,
     CRITIC,
     DISTANCE,
     ENTROPY,
@@ -31,6 +32,7 @@ from fused_specs import (
     OPTIONAL,
     OVERLAP,
     PARTS,
+    RADIAL,
     RAY,
     ROTATED,
     ROWS,
@@ -45,6 +47,7 @@ from fused_specs import (
     SPREAD,
     SQUARE,
     STEP,
+    STRAIGHT,
     TEMPERED,
     TWO,
     UNCERTAIN,
@@ -67,6 +70,7 @@ TEXTS = (
     *(GATE, CHANNEL, LOSS, NORM, LAYER, ROWS, GAMMA, TWO, SHIFTED, MEAN, KEPT, LAST, SCORED, SCALE, HEADS, MASKED),
     *(SOFT, ENTROPY, PARTS, DISTANCE, LENGTHS, OPTIONAL, CONFIDENT, WAVES, SPREAD, OVERLAP, STEP, ROTATED, CODED),
     *(ADDED, CRITIC, WEIGHTED, SETTINGS, UNITED, RAY, TEMPERED, FLAGGED, SQUARE, UNCERTAIN),
+    *(COUPLING, RADIAL, STRAIGHT),
 )
 
 
@@ -158,6 +162,13 @@ CASES = [
     ("uncertain", [(300, 300), (300, 300), ()]),
     ("weighted", [(40, 33), (40,)]),
     ("weighted", [(300, 300), (300,)]),
+    ("coupling", [(7, 33), (7, 33), (7, 33)]),
+    ("coupling", [(2, 3, 1037), (2, 3, 1037), (2, 3, 1037)]),
+    ("coupling", [(40,), (40,), (40,)]),
+    ("radial", [(7, 33), (7,)]),
+    ("radial", [(300, 1037), (300,)]),
+    ("straight", [(7, 33), (33,)]),
+    ("straight", [(70000,), ()]),
     ("coded", [(7, 33), (7, 33), (7, 33)]),
     ("coded", [(70, 1037), (70, 1037), (70, 1037)]),
 ]
@@ -278,6 +289,14 @@ def test_reductions_over_all_rows(modules, reduction, shape, dtype):
 def test_a_tensor_with_one_element_for_each_row(modules, shapes):
     """Of squares, too: where the sizes differ, a wrong shape shows by itself."""
     agree(*both(modules["scored"], [0.5 + torch.rand(s, dtype=torch.float64) for s in shapes]))
+
+
+def test_rows_beside_outputs_of_tensors_of_several_shapes_are_left_to_eager_operations(modules):
+    """The sum is over the shape of `s` alone, and the other output has that of all."""
+    tensors = [0.5 + torch.rand(s) for s in [(7, 33), (1, 33), (7, 33)]]
+    modules["coupling"]._kernels.forget()
+    agree(*both(modules["coupling"], tensors))
+    assert not any(modules["coupling"]._kernels.walks.values())
 
 
 @pytest.mark.parametrize("shapes", [((3, 5), (3,)), ((3, 5), (3, 7)), ((2, 3, 5), (3, 4))], ids=str)

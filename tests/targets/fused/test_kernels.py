@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from fused_specs import ADDED, CODED, RANKED, ROTATED, STEP
+from fused_specs import ADDED, CODED, COUPLING, RADIAL, RANKED, ROTATED, STEP
 
 from symgrad.compiler.compile import compile_operation
 from symgrad.compiler.operation import leaves
@@ -26,14 +26,14 @@ def passes_of(text):
 ROWS = "x: {shape: [N, D]}, t: {shape: [N]}"
 
 
-@pytest.mark.parametrize("text", [STEP, ROTATED, CODED])
+@pytest.mark.parametrize("text", [STEP, ROTATED, CODED, COUPLING, RADIAL])
 def test_one_pass_has_the_outputs_of_different_tensors(text):
     found = passes_of(text)
     assert found.forward is not None and found.backward is not None
 
 
 def test_outputs_of_tensors_of_undeclared_shape_are_of_tensors_of_one_shape():
-    assert passes_of(STEP).forward.alike == (0, 1, 2)
+    assert passes_of(STEP).forward.alike == passes_of(COUPLING).backward.alike == (0, 1, 2)
     leading = passes("x: {shape: [..., D]}, y: {shape: [..., D]}", "a: x*sin(x), b: x*y")
     assert leading.forward.alike == leading.backward.alike == (0, 1)
 
@@ -67,6 +67,8 @@ def test_an_output_without_a_tangent_has_one_of_zeros():
         (ROWS, "a: exp(t), b: 'sum(x*t[:, None], dim=-1)'"),
         ("x: {shape: [..., D]}, w: {shape: [D]}", "a: x*sin(x)*w, b: w*tanh(w)"),
         ("x: {shape: [N, D]}, y: ", "a: x*sin(x), b: y*tanh(y)"),
+        ("x: , w: {shape: [D]}", "a: x*sin(x), b: 'sum(w*tanh(w), dim=-1)'"),
+        ("x: , y: ", "a: x*sin(y), b: 'sum(x*y, dim=-1) + x'"),
         ("x: {shape: [N]}, y: {shape: [M]}", "a: x*sin(x), b: y*tanh(y)"),
         ("x: {shape: [N, D]}, w: {shape: [D]}", "a: x*sin(x)*w, b: w*tanh(w)"),
         ("x: {shape: [B, N, D]}, u: {shape: [N, D]}", "a: x*sin(x), b: 'logsumexp(u, dim=-1)'"),
