@@ -29,7 +29,7 @@ from symgrad.accuracy.sampling import moderate
 from symgrad.ir import expr as ex
 from symgrad.ir import truth
 from symgrad.ir.expr import Expr
-from symgrad.ir.traversal import substitute, topological, transform
+from symgrad.ir.traversal import rebuild, substitute, topological, transform
 from symgrad.rules import ALTERNATIVES, CANCELLED, CHEAPER, KINKS, RECOGNISE, STABILISE
 from symgrad.rules.constants import under_one_root
 
@@ -61,12 +61,21 @@ _MOST_SAVINGS = 8  # steps, each of which saves something
 _MOST_WIDE = 4
 _MOST_SHOWN = 12
 _MOST_CHEAP = 6
+_LEAST_POINTS = 12  # at which a branch is chosen, for a search of its own
 _POINTS = (Fraction(0), Fraction(1), Fraction(-1), None)  # None is infinity
 
 _DIRECTED = (*RECOGNISE, *KINKS, *STABILISE)
 _CANCELLED_FIRST = (*CANCELLED, *_DIRECTED)
 _ALTERNATIVES = by_operation(ALTERNATIVES)
 _CHEAPER = by_operation(CHEAPER)
+
+
+def _branch(formula: Expr) -> tuple[int, Expr] | None:
+    """The place of what a choice has beside a number, and the condition under which it is chosen."""
+    if formula.op != "where" or formula.args[1].is_static == formula.args[2].is_static:
+        return None
+    condition, first, _ = formula.args
+    return (2, truth.logical("not", condition)) if first.is_static else (1, condition)
 
 
 def directed(formula: Expr, check: Check | None = None) -> tuple[Expr, tuple[Step, ...]]:
@@ -115,20 +124,7 @@ class _Search(Pool):
     def choice(self, may_widen: bool, may_be_infinite: bool, other: Expr | None = None) -> Choice:
         """Search until accurate, from the cheap measures to the dear ones."""
         pick = self.narrow_or_wide if may_widen and self.precision.widens else self.cheapest
-        self.measure(self.formula)
-        form, steps = directed(self.formula, self.judge.check)
-        self.add(form, steps)
-        has_cases = other is not None and any(n.op == "where" for n in topological(other))
-        if other is not None and not has_cases:
-            self.add_other(other)
-        if operands(self.formula) <= _LARGEST:
-            self.cancel()
-            self.exponentials(form, steps)
-            self.saturate(form, steps)
-            self.refine(self.take_apart, self.develop, self.divide_first, self.join, self.approximate, self.join)
-        if other is not None and has_cases and not self.settled:  # dear, and seldom needed
-            self.add_other(other)
-            self.refine(self.join)
+        self.search(other)
         chosen = self.smooth(pick)
         if self.is_hopeless(chosen) and self.respell():
             if self.is_hopeless(self.smooth(pick)):
@@ -139,6 +135,41 @@ class _Search(Pool):
             chosen = self.with_limits(chosen)
         chosen = self.under_one_root(chosen)
         return Choice(self.formula, chosen, self.shown(chosen), self.origin[chosen.form], self.cheap(chosen))
+
+    def search(self, other: Expr | None) -> None:
+        """Measure what the rules reach, until a form is accurate."""
+        self.measure(self.formula)
+        form, steps = directed(self.formula, self.judge.check)
+        self.add(form, steps)
+        has_cases = other is not None and any(n.op == "where" for n in topological(other))
+        if other is not None and not has_cases:
+            self.add_other(other)
+        if operands(self.formula) <= _LARGEST:
+            self.cancel()
+            self.exponentials(form, steps)
+            self.saturate(form, steps)
+            if not self.settled:
+                self.search_branch(other)
+            self.refine(self.take_apart, self.develop, self.divide_first, self.join, self.approximate, self.join)
+        if other is not None and has_cases and not self.settled:  # dear, and seldom needed
+            self.add_other(other)
+            self.refine(self.join)
+
+    def search_branch(self, other: Expr | None) -> None:
+        """Measure the best form of what the formula chooses beside a number, searched for by itself."""
+        branch = _branch(self.formula)
+        if branch is None:
+            return
+        place, condition = branch
+        sample = self.judge.sample.where(condition)
+        if min(map(len, sample.points.values())) < _LEAST_POINTS:
+            return
+        formula, spelling = self.formula.args[place], other and _branch(other)
+        inside = _Search(formula, Judge(formula, sample, self.precision), self.within, self.effort, self.is_value)
+        inside.search(other.args[spelling[0]] if other is not None and spelling else None)
+        best = inside.best.form
+        form = rebuild(self.formula, [best if k == place else a for k, a in enumerate(self.formula.args)])
+        self.add(form, inside.origin[best])
 
     def cheap(self, chosen: Candidate) -> tuple[tuple[Expr, tuple[Step, ...]], ...]:
         """The cheapest forms beside the chosen one that may be as good, and the steps to them."""
@@ -198,7 +229,8 @@ class _Search(Pool):
         return tuple(dict.fromkeys((first, *(c for c in ranked if c.form is not chosen.form), chosen)))
 
     def cancel(self) -> None:
-        """The formula without terms that cancel at every point, however differently they are written."""
+        """The formula without terms that cancel at every point, however differently they are written, and over one
+        denominator."""
 
         def visit(node: Expr) -> Expr:
             return ex.add(*self.remaining(node.args)) if node.op == "add" and not node.is_static else node
@@ -207,6 +239,8 @@ class _Search(Pool):
         if form is not self.formula:
             settled, steps = self.direct(form)
             self.add(settled, (Step("cancelled", self.formula, form, "terms of equal size cancel"), *steps))
+        if not self.settled:
+            self.add(*rewrite(self.formula, _CANCELLED_FIRST, self.judge.check))
 
     def remaining(self, terms: Sequence[Expr]) -> list[Expr]:
         """The terms of a sum but for pairs that are the negative of each other."""

@@ -9,6 +9,7 @@ from types import MappingProxyType
 
 from symgrad.accuracy.equality import Check
 from symgrad.accuracy.evaluate import FAR, FLOAT32, FLOAT64, Environment, Format, is_near
+from symgrad.accuracy.machine import machine_form
 from symgrad.accuracy.simulate import Simulation
 from symgrad.accuracy.truth import Table
 from symgrad.accuracy.vanishing import nearly_equal, sums_vanish, ties
@@ -54,6 +55,13 @@ class Sample:
     def at(self, target: Format, points: Sequence[Environment]) -> Sample:
         """The sample of other points of one format."""
         return Sample({target: points}, self.limits, self.large, self.computed, self.ends)
+
+    def where(self, condition: Expr) -> Sample:
+        """The points at which a condition holds."""
+        test, found = machine_form(condition), dict[Format, list[Environment]]()
+        for target, points in self.points.items():
+            found[target] = [p for p, holds in zip(points, Simulation(points, FLOAT64)(test), strict=True) if holds]
+        return Sample(found, self.limits, self.large, self.computed, self.ends)
 
     def extended(self, points: Mapping[Format, Sequence[Environment]]) -> Sample:
         """The sample with further points."""
