@@ -29,7 +29,7 @@ from symgrad.accuracy.sampling import moderate
 from symgrad.ir import expr as ex
 from symgrad.ir import truth
 from symgrad.ir.expr import Expr
-from symgrad.ir.traversal import rebuild, substitute, topological, transform
+from symgrad.ir.traversal import substitute, topological, transform
 from symgrad.rules import ALTERNATIVES, CANCELLED, CHEAPER, KINKS, RECOGNISE, STABILISE
 from symgrad.rules.constants import under_one_root
 
@@ -68,14 +68,6 @@ _DIRECTED = (*RECOGNISE, *KINKS, *STABILISE)
 _CANCELLED_FIRST = (*CANCELLED, *_DIRECTED)
 _ALTERNATIVES = by_operation(ALTERNATIVES)
 _CHEAPER = by_operation(CHEAPER)
-
-
-def _branch(formula: Expr) -> tuple[int, Expr] | None:
-    """The place of what a choice has beside a number, and the condition under which it is chosen."""
-    if formula.op != "where" or formula.args[1].is_static == formula.args[2].is_static:
-        return None
-    condition, first, _ = formula.args
-    return (2, truth.logical("not", condition)) if first.is_static else (1, condition)
 
 
 def directed(formula: Expr, check: Check | None = None) -> tuple[Expr, tuple[Step, ...]]:
@@ -148,28 +140,31 @@ class _Search(Pool):
             self.cancel()
             self.exponentials(form, steps)
             self.saturate(form, steps)
-            if not self.settled:
-                self.search_branch(other)
             self.refine(self.take_apart, self.develop, self.divide_first, self.join, self.approximate, self.join)
         if other is not None and has_cases and not self.settled:  # dear, and seldom needed
             self.add_other(other)
             self.refine(self.join)
+        if not self.settled:
+            self.search_branches(other)
 
-    def search_branch(self, other: Expr | None) -> None:
-        """Measure the best form of what the formula chooses beside a number, searched for by itself."""
-        branch = _branch(self.formula)
-        if branch is None:
+    def search_branches(self, other: Expr | None) -> None:
+        """Measure the formula with the best form of each of its branches, searched for by itself where it is chosen."""
+        formula = self.formula
+        if formula.op != "where" or formula.args[0].is_static:
             return
-        place, condition = branch
-        sample = self.judge.sample.where(condition)
-        if min(map(len, sample.points.values())) < _LEAST_POINTS:
-            return
-        formula, spelling = self.formula.args[place], other and _branch(other)
-        inside = _Search(formula, Judge(formula, sample, self.precision), self.within, self.effort, self.is_value)
-        inside.search(other.args[spelling[0]] if other is not None and spelling else None)
-        best = inside.best.form
-        form = rebuild(self.formula, [best if k == place else a for k, a in enumerate(self.formula.args)])
-        self.add(form, inside.origin[best])
+        condition, *branches = formula.args
+        others = other.args[1:] if other is not None and other.op == "where" else (None, None)
+        found, steps = list[Expr](), list[Step]()
+        for test, branch, spelling in zip((condition, truth.logical("not", condition)), branches, others, strict=True):
+            sample = self.judge.sample.where(test)
+            if branch.is_static or min(map(len, sample.points.values())) < _LEAST_POINTS:
+                found.append(branch)
+                continue
+            inside = _Search(branch, Judge(branch, sample, self.precision), self.within, self.effort, self.is_value)
+            inside.search(spelling)
+            found.append(inside.best.form)
+            steps += inside.origin[inside.best.form]
+        self.add(truth.where(condition, *found), tuple(steps))
 
     def cheap(self, chosen: Candidate) -> tuple[tuple[Expr, tuple[Step, ...]], ...]:
         """The cheapest forms beside the chosen one that may be as good, and the steps to them."""

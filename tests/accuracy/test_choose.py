@@ -381,3 +381,11 @@ def test_terms_that_cancel_go_however_they_are_written() -> None:
     assert choice(gone).chosen.form is make("erf", X)
     kept = make("exp", X) * make("sigmoid", -X) + make("sigmoid", X)
     assert choice(kept).chosen.form is not make("sigmoid", X)
+
+
+def test_what_is_chosen_beside_a_number_is_searched_for_by_itself() -> None:
+    """A rational function of the film industry, cut off at 1: the cubes in its derivative cancel."""
+    over, under = "x * (2.51 * x + 0.03)", "(x * (2.43 * x + 0.59) + 0.14)"
+    values, slopes = chosen(f"clamp({over} / {under}, 0, 1)")
+    assert worst(values).ulp <= BOUND and worst(slopes).ulp <= BOUND
+    assert not any(c.chosen.wide for c in slopes)

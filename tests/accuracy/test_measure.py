@@ -104,6 +104,23 @@ def test_credit_adds_up_over_what_the_precision_counts(precision: str, one: floa
     assert found == [one, both, pytest.approx(scaled)]
 
 
+@pytest.mark.parametrize("op", ["sign", "floor"])
+def test_a_jump_that_an_ulp_of_the_input_leads_across_is_forgiven(op: str) -> None:
+    """x*x - 2 next to a zero, and x*x next to 2: which side of it that is, no rounding tells."""
+    square = X * X
+    formula = make(op, square - 2 if op == "sign" else square)
+    values = [FLOAT32.round(math.sqrt(2)), 1.25]
+    above, beside = judge(formula, values).references(FLOAT32)
+    assert above.beside_jump and not beside.beside_jump
+    assert judge(formula, values).score(formula, FLOAT32).ulp == 0
+    assert judge(formula, values).score(formula / make("sign", X - X), FLOAT32).nonfinite == 2  # a number it must be
+
+
+def test_a_value_at_a_jump_itself_is_not_beside_it() -> None:
+    (own,) = judge(make("sign", X * X - 4), [2.0]).references(FLOAT32)
+    assert not own.beside_jump
+
+
 def test_a_variable_that_is_zero_has_no_credit() -> None:
     (own,) = judge(X + 1, [0.0]).references(FLOAT32)
     assert own.credit == 0

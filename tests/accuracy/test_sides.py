@@ -8,7 +8,7 @@ from random_expressions import X, Y, Z
 
 from symgrad.accuracy.evaluate import FLOAT32
 from symgrad.accuracy.sampling import ALL_REALS, sample_points
-from symgrad.accuracy.sides import equalities, masks, sides
+from symgrad.accuracy.sides import equalities, jumps, masks, sides
 from symgrad.ir import expr as ex
 from symgrad.ir.expr import make, symbol
 from symgrad.ir.truth import compare, where
@@ -35,6 +35,15 @@ def test_there_is_a_point_for_every_way_in_which_masks_come_out() -> None:
     found = sides([POSITIVE, compare("ge", Y, Z)], points)
     assert {(p[Y] > 0, p[Y] >= p[Z]) for p in found} == {(a, b) for a in (True, False) for b in (True, False)}
     assert all(set(p) == {Y, Z} and max(map(abs, p.values())) <= 100 for p in found)
+
+
+def test_a_formula_jumps_where_what_it_computes_changes_its_sign() -> None:
+    product = X * Y
+    assert jumps(make("sign", X) * make("floor", Y)) == []  # no computation, and so no rounding
+    assert jumps(where(compare("gt", product, Z), X, Y)) == [product - Z]
+    assert jumps(make("sign", product)) == [product]
+    assert jumps(make("trunc", product)) == [product - make("round", product)]
+    assert jumps(make("round", product)) == [product - make("floor", product) - ex.HALF]
 
 
 def test_what_floats_are_compared_with_is_known_if_it_is_a_float() -> None:

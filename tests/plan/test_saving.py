@@ -202,6 +202,27 @@ def test_a_choice_of_elements_is_saved_by_its_indices(formula: str, saved: str) 
     )
 
 
+SLICED = "mean((sort(x @ t, dim=0).values - sort(y @ t, dim=0).values)**2)"
+
+
+@pytest.mark.parametrize(
+    ("formula", "kept"),
+    [
+        (SLICED, {"add", "sort_indices"}),
+        ("sum(topk(x @ t, 2).values * sin(y[:, :2]))", {"topk_values", "topk_indices"}),
+    ],
+)
+def test_what_was_found_with_values_is_kept_rather_than_sorted_again(formula: str, kept: set[str]) -> None:
+    tensors = "x: {shape: [N, 2]}, y: {shape: [N, 2]}, t: {shape: [2, L], grad: false}"
+    item = compiled_text(f"{{op: f, tensors: {{{tensors}}}, outputs: {{y: '{formula}'}}}}")
+    ((_, variant),) = item.operation.variants()
+    assert {s.value.op for s in variant.plan.extras} == kept
+    assert variant.plan.repeated == 0 and not variant.plan.is_larger
+    x, y, t = (torch.rand(s, dtype=torch.float64, requires_grad=s != (2, 7)) for s in ((5, 2), (5, 2), (2, 7)))
+    assert torch.autograd.gradcheck(item.function, (x, y, t), check_forward_ad=True)
+    assert torch.autograd.gradgradcheck(item.function, (x, y, t))
+
+
 def test_one_more_number_for_each_row_is_free_where_intermediates_are_kept_anyway() -> None:
     x = symbol("x")
 
