@@ -35,6 +35,7 @@ _CORE: dict[str, tuple[float, float]] = {
     **dict.fromkeys((WIDEN, DOUBLE, SINGLE, *NARROW), (1, 1)),
     **dict.fromkeys(("row_sum", "row_max", "row_min", "row_value", "row_reciprocal", "row_place"), (1, 1)),  # of passes
     "row_at": (2, 2),
+    "row_first": (1, 1),
     "held": (1, 1),
 }
 _OF_TRUTH = frozenset({"and", "or", "not"})

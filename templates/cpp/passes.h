@@ -820,9 +820,9 @@ struct Pass final : Frame<Compute, Storage> {
         const int64_t each = abreast ? W : 1;
         for (int k = 0; k < Pick::whole; k++)
             own[k] = of_rows(static_cast<const int64_t*>(operand[FIRST + k].data), at + (FIRST + k) * each);
+        [[maybe_unused]] int64_t place[Pick::places + 1][W] = {};
         if constexpr (Pick::places > 0) {
             Kernel::locate(row, number);
-            int64_t place[Pick::places][W];
             for (int k = 0; k < Pick::places; k++) {
                 for (int r = 0; r < W; r++) {
                     const double named = own[Pick::whole + k][r];
@@ -832,16 +832,17 @@ struct Pass final : Frame<Compute, Storage> {
                     if (!abreast) break;
                 }
             }
-            for (int k = 0; k < Pick::elements; k++) {
-                const Operand& of = operand[Kernel::picked[k][0]];
-                Storage elements[W];
-                for (int r = 0; r < W; r++) {
-                    const int64_t start = at[Kernel::picked[k][0] * each + (abreast ? r : 0)];
-                    const int64_t own_place = place[Kernel::picked[k][1]][abreast ? r : 0];
-                    elements[r] = static_cast<const Storage*>(of.data)[start + (own_place & of.inner)];
-                }
-                own[Pick::whole + Pick::places + k] = load<V>(elements);
+        }
+        for (int k = 0; k < Pick::elements; k++) {
+            const Operand& of = operand[Kernel::picked[k][0]];
+            const int at_place = Kernel::picked[k][1];  // -1 of an operand that has one element for the row
+            Storage elements[W];
+            for (int r = 0; r < W; r++) {
+                const int64_t start = at[Kernel::picked[k][0] * each + (abreast ? r : 0)];
+                const int64_t own_place = at_place < 0 ? 0 : place[at_place][abreast ? r : 0];
+                elements[r] = static_cast<const Storage*>(of.data)[start + (own_place & of.inner)];
             }
+            own[Pick::whole + Pick::places + k] = load<V>(elements);
         }
     }
 

@@ -22,7 +22,7 @@ from symgrad.targets.cpp.shared import reserved
 from symgrad.targets.fused import rows
 from symgrad.targets.fused.model import Kernel, Part
 from symgrad.targets.fused.picks import known_before
-from symgrad.targets.fused.terms import PICKS, PLACE
+from symgrad.targets.fused.terms import FIRST, PICKS, PLACE
 from symgrad.targets.fused.writing import name_values
 from symgrad.targets.torch.docs import module_docstring, summary
 from symgrad.targets.torch.layout import Layout
@@ -42,8 +42,8 @@ class Stage:
 class Picks:
     """What is known of a row before it is read: how many whole numbers, places and elements that are picked there.
 
-    `locate` computes the places from the numbers, `picked` are the operand and the place of each element; `numbered`:
-    formulas read the place of each element, after the operands.
+    `locate` computes the places from the numbers, `picked` are the operand and the place of each element, which is -1
+    for an operand that has one for the row; `numbered`: formulas read the place of each element, after the operands.
     """
 
     whole: int
@@ -192,7 +192,7 @@ class _Writer:
             numbers=tuple(self.numbers),
             entry=kernel.name,
             part=kernel.part,
-            picks=self._picks(roots, known) if kernel.placed or kernel.whole else None,
+            picks=self._picks(roots, known) if kernel.placed or kernel.whole or before else None,
             read_in_pairs=_bits(_begins_pair(o.part) for o in kernel.operands),
             written_in_pairs=_bits(_begins_pair(r.part) for r in kernel.results),
         )
@@ -234,16 +234,17 @@ class _Writer:
     def _before(self, roots: Sequence[Expr]) -> tuple[Expr, ...]:
         """What is known of a row before it is read, in the order of its slots."""
         picked = known_before(topological(*roots, leaves=self.kernel.reductions))
-        return (*(o.leaf for o in self.kernel.whole), *(n for n in picked if n.op in PICKS))
+        return (*(o.leaf for o in self.kernel.whole), *(n for n in picked if n.op in (*PICKS, FIRST)))
 
     def _picks(self, roots: Sequence[Expr], known: Mapping[Expr, str | Code]) -> Picks:
         before = self._before(roots)
         places = [n for n in before if n.op == "row_place"]
-        elements = [n for n in before if n.op == "row_at"]
+        elements = [n for n in before if n.op in ("row_at", FIRST)]
         operands = [o.leaf for o in self.kernel.operands]
         slots = [known[n] for n in places]
         located = self._statements([n.args[0] for n in places], [s for s in slots if not isinstance(s, str)], known)
-        picked = tuple((operands.index(n.args[0]), places.index(n.args[1])) for n in elements)
+        found = [places.index(n.args[1]) if n.op == "row_at" else -1 for n in elements]
+        picked = tuple((operands.index(n.args[0]), place) for n, place in zip(elements, found, strict=True))
         return Picks(len(self.kernel.whole), len(places), self._unpacked(located), picked, bool(self.placed))
 
     def _unpacked(self, program: Program) -> tuple[str, ...]:

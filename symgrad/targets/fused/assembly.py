@@ -18,10 +18,11 @@ from symgrad.targets.fused.forms import rational_forms, with_equal_arguments, wi
 from symgrad.targets.fused.model import Kernel, Operand, Result
 from symgrad.targets.fused.narrow import narrowed
 from symgrad.targets.fused.parts import Grid
-from symgrad.targets.fused.picks import require_rows, require_whole_numbers
+from symgrad.targets.fused.picks import require_rows, require_whole_numbers, with_values_of_rows
 from symgrad.targets.fused.terms import (
     PICKS,
     PLACE,
+    REDUCTIONS,
     ROW_OPS,
     Unsupported,
     View,
@@ -68,6 +69,9 @@ class Assembly:
         )
         forms, wide = (narrow, False) if narrow is not None else (forms, wide)
         forms = with_row_values(with_reciprocals(forms))
+        if any(n.op in REDUCTIONS for n in topological(*forms)):
+            alone = [o.leaf for o in operands if _is_of_row(elements, o.leaf)]
+            forms = with_values_of_rows(forms, alone)
         results = [replace(r, value=form) for r, form in zip(results, forms, strict=True)]
         verified("passes", forms)
         lowered = machine(forms)
@@ -115,6 +119,12 @@ class Assembly:
                     if new.nonfinite > old.nonfinite or new.ulp > max(old.ulp, bound):
                         return apart
         return together
+
+
+def _is_of_row(elements: Elements, leaf: Expr) -> bool:
+    """Whether a tensor of floats surely has one element for each row."""
+    view = elements.views[leaf]
+    return leaf["kind"] not in ("int_tensor", "bool_tensor") and length(View(elements.like(view.tensor), view.dims)) == 1
 
 
 def _is_longer(view: View) -> bool:

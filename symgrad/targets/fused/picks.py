@@ -7,16 +7,18 @@ long as a row is made for it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from symgrad.ir import expr as ex
 from symgrad.ir import truth
 from symgrad.ir.expr import COMPARISONS, Expr, make
-from symgrad.ir.traversal import rebuild, topological
+from symgrad.ir.traversal import rebuild, substitute, topological
+from symgrad.ops.functions import FUNCTIONS
 from symgrad.ops.tensors.extent import extent
 from symgrad.ops.tensors.sizes import number_of
 from symgrad.targets.fused.terms import (
+    FIRST,
     PICKS,
     PLACE,
     ROW_OPS,
@@ -32,7 +34,7 @@ from symgrad.targets.fused.terms import (
 if TYPE_CHECKING:
     from symgrad.targets.fused.elements import Elements
 
-__all__ = ["PICKED", "known_before", "require_rows", "require_whole_numbers"]
+__all__ = ["PICKED", "known_before", "require_rows", "require_whole_numbers", "with_values_of_rows"]
 
 _EXACT = 2**24  # up to which float32 has every whole number
 
@@ -130,13 +132,35 @@ def _picked(value: Expr, place: Expr) -> Expr:
     return mapped[value]
 
 
+def with_values_of_rows(roots: Sequence[Expr], of_row: Collection[Expr]) -> list[Expr]:
+    """What is dear and made of tensors that have one element for each row, and of reductions, computed where a row
+    begins: `of_row` are these tensors."""
+    order = topological(*roots)
+    row: dict[Expr, bool] = {}
+    for node in order:
+        inside = [a for a in node.args if not a.is_static]
+        row[node] = node in of_row or node.op in ROW_OPS or (bool(inside) and all(row[a] for a in inside))
+    picked = {leaf: make(FIRST, leaf) for leaf in of_row}
+    mapped: dict[Expr, Expr] = {}
+
+    def chosen(value: Expr) -> Expr:
+        dear = row[value] and not value.is_boolean and any(n.op in FUNCTIONS for n in of_elements(value))
+        return substitute(value, picked) if dear else mapped[value]
+
+    for node in order:
+        follows = row[node] and node.op not in ROW_OPS
+        mapped[node] = node if follows or not node.args else rebuild(node, map(chosen, node.args))
+    return [chosen(root) for root in roots]
+
+
 # ------------------------------------------------------------------------------------------------ what passes need
 def known_before(order: Iterable[Expr]) -> tuple[Expr, ...]:
-    """What is known of a row before it is read: whole numbers, the places that they name, and what stands there."""
+    """What is known of a row before it is read: whole numbers, the places that they name, what stands there,
+    and what tensors have one element of."""
     order = list(order)
     return (
         *sorted(filter(is_whole, order), key=lambda n: n.name),
-        *(n for op in PICKS for n in order if n.op == op),
+        *(n for op in (*PICKS, FIRST) for n in order if n.op == op),
     )
 
 

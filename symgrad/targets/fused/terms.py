@@ -11,6 +11,7 @@ from symgrad.ops.tensors.extent import Dim, Extent, extent
 
 __all__ = [
     "ELEMENTS",
+    "FIRST",
     "NOT_LAST",
     "PICKS",
     "PLACE",
@@ -41,7 +42,8 @@ TOTAL = "total "  # the first word in the names of sums over everything
 PLACE = symbol("place in row", "int_tensor")  # of each element in its row, from 0 on
 REDUCTIONS = ("row_sum", "row_max", "row_min")
 PICKS = ("row_place", "row_at")  # a whole number that is a place in the row, and the element of an operand there
-ROW_OPS = (*REDUCTIONS, *PICKS)  # what belongs to a whole row
+FIRST = "row_first"  # the element of a tensor that has one for each row
+ROW_OPS = (*REDUCTIONS, *PICKS, FIRST)  # what belongs to a whole row
 
 
 def size_of(dims: tuple[int, ...]) -> Expr:

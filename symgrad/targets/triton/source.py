@@ -20,7 +20,7 @@ from symgrad.targets.formatting import format_python
 from symgrad.targets.fused.kernels import Kernel
 from symgrad.targets.fused.picks import known_before
 from symgrad.targets.fused.rows import Stage, compared, stages
-from symgrad.targets.fused.terms import PICKS, PLACE, ROW_OPS, is_count, is_total, is_whole
+from symgrad.targets.fused.terms import FIRST, PICKS, PLACE, ROW_OPS, is_count, is_total, is_whole
 from symgrad.targets.fused.writing import name_values
 from symgrad.targets.torch.docs import module_docstring
 from symgrad.targets.torch.layout import Layout
@@ -263,15 +263,18 @@ class _Writer:
         before = known_before(topological(*roots, leaves=self.kernel.reductions))
         places = {n: self.names.fresh("at") for n in before if n.op == PICKS[0]}
         picked = {n: self.names.fresh("picked") for n in before if n.op == PICKS[1]}
+        firsts = {n: self.names.fresh("first") for n in before if n.op == FIRST}
         named = [(name, n.args[0]) for n, name in places.items()]
         program = self._computed("places", "The places that whole numbers name in a row.", named, known, "place")
         own = [o.leaf for o in self.kernel.operands]
-        known |= places | picked
+        known |= places | picked | firsts
         found = [Assign(name, code("located({0}, place, length)", name)) for name in places.values()]
         for node, name in picked.items():
             source, at = node.args
             varies = f"VARIES & {1 << own.index(source)}"
             found.append(Assign(name, code(f"read_at({{0}}, place, {{1}}, {varies}, T)", sources[source], known[at])))
+        for node, name in firsts.items():
+            found.append(Assign(name, code("read_at({0}, place, 0, False, T)", sources[node.args[0]])))
         return (*program, *found)
 
     @property

@@ -9,7 +9,7 @@ from symgrad.ir import truth
 from symgrad.ir.expr import make, symbol
 from symgrad.ops.tensors.shaping import unsqueeze
 from symgrad.targets.fused.elements import Elements
-from symgrad.targets.fused.picks import known_before, require_rows, require_whole_numbers
+from symgrad.targets.fused.picks import known_before, require_rows, require_whole_numbers, with_values_of_rows
 from symgrad.targets.fused.rows import stages
 from symgrad.targets.fused.terms import PLACE, Unsupported, View
 
@@ -119,3 +119,19 @@ def test_what_is_picked_is_known_before_the_first_pass_over_a_row():
     first, second = stages([loss * X])
     assert first.reductions == () and [r.op for r in second.reductions] == ["row_sum"]
     assert second.settled == (loss,)
+
+
+def test_what_is_dear_and_made_of_a_tensor_of_rows_is_computed_once_for_a_row():
+    t, total = symbol("t[-1]"), make("row_sum", X)
+    first = make("row_first", t)
+    sine, own = make("sin", t * total), make("sin", first * total)
+    found = with_values_of_rows([sine * X + t, sine * make("exp", X) + t * X, make("row_max", sine * X)], [t])
+    assert found == [own * X + t, own * make("exp", X) + t * X, make("row_max", own * X)]  # a product is cheap
+    assert with_values_of_rows([make("sin", t * X)], [t]) == [make("sin", t * X)]
+    assert with_values_of_rows([sine], [t]) == [own]
+
+
+def test_a_value_of_rows_that_another_one_is_made_of_is_the_same_in_both():
+    t = symbol("t[-1]")
+    inner, first = make("exp", t), make("exp", make("row_first", t))
+    assert with_values_of_rows([inner * X, make("sin", inner) * X], [t]) == [first * X, make("sin", first) * X]

@@ -30,7 +30,7 @@ import interpreted
 import ptx
 
 P, Q, R = (symbol(name, "tensor") for name in ("p", "q", "r"))
-ROWS = ("row_reciprocal", "row_value", "row_sum", "row_max", "row_min", "row_place", "row_at")
+ROWS = ("row_reciprocal", "row_value", "row_sum", "row_max", "row_min", "row_place", "row_at", "row_first")
 WIDE = (WIDEN, *NARROW)
 
 
