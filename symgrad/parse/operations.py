@@ -216,19 +216,36 @@ def results(builder: Builder, operation: str, node: ast.Call) -> dict[str, Bound
 
 def parts(builder: Builder, name: str, node: ast.Call) -> list[Expr]:
     """The parts of a tensor that a call divides it into, each of which is picked by its number: `chunk(x, 2)[0]`."""
-    if name == "unbind":
-        return _unbound(builder, node)
-    operand, attribute = PARTS[name], ("chunks" if name == "chunk" else "sizes")
-    bound = bind(builder, name, node, ("input", attribute, "dim"), 2)
+    return PARTS[name](builder, node)
+
+
+def _chunked(builder: Builder, node: ast.Call) -> list[Expr]:
+    """`x.chunk(count, dim)`."""
+    count = Attribute("chunks", "int", fixed=True)
+    return _divided(builder, "chunk", node, "chunks", lambda given: read_attribute(builder, count, given), chunks)
+
+
+def _split(builder: Builder, node: ast.Call) -> list[Expr]:
+    """`x.split(sizes, dim)`."""
+    return _divided(builder, "split", node, "sizes", lambda given: _sizes_of_parts(builder, given), splits)
+
+
+def _divided(
+    builder: Builder,
+    name: str,
+    node: ast.Call,
+    how: str,
+    read: Callable[[ast.expr], Any],
+    divide: Callable[[Expr, Any, Any], list[Expr]],
+) -> list[Expr]:
+    """What `divide` makes of a tensor, by what is `read` of the argument that says how, and of a dimension."""
+    bound = bind(builder, name, node, ("input", how, "dim"), 2)
     value = builder.scoped(bound["input"])
     _need_tensors(builder, node, TENSOR_OPS["slice"], [value])
-    if name == "chunk":
-        count = read_attribute(builder, Attribute(attribute, "int", fixed=True), bound[attribute])
-    else:
-        count = _sizes_of_parts(builder, bound[attribute])
+    given = read(bound[how])
     dim = read_attribute(builder, Attribute("dim", "dim"), bound["dim"]) if "dim" in bound else 0
     try:
-        return operand(value, count, dim)
+        return divide(value, given, dim)
     except ValueError as error:
         builder.fail(node, str(error))
 
@@ -261,4 +278,8 @@ def _sizes_of_parts(builder: Builder, node: ast.expr) -> int | Expr | tuple[int 
     return sizes if several else sizes[0]
 
 
-PARTS: Mapping[str, Callable[[Expr, Any, Any], list[Expr]]] = {"chunk": chunks, "split": splits, "unbind": splits}
+PARTS: Mapping[str, Callable[[Builder, ast.Call], list[Expr]]] = {
+    "chunk": _chunked,
+    "split": _split,
+    "unbind": _unbound,
+}

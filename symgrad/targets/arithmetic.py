@@ -14,6 +14,7 @@ from symgrad.ir.traversal import topological
 from symgrad.lower.code import Code, added, all_of, any_of, binary, code, constant, joined, minus, name, source
 from symgrad.ops.functions import FUNCTIONS
 from symgrad.ops.tensors import is_number
+from symgrad.ops.tensors.row import is_whole_number
 from symgrad.targets.constants import constant_name, constant_value, number
 
 __all__ = ["Arithmetic", "has_size"]
@@ -134,6 +135,19 @@ class Arithmetic(ABC):
     def _division(self, node: Expr) -> Code:
         return self._quotient(self(node.args[0]), node.args[1:])
 
+    def _floor(self, node: Expr) -> Code:
+        """A quotient of whole numbers that is rounded down, as Python has it; any other number by its function."""
+        quotient = node.args[0]
+        over, under = quotient.args if quotient.op == "div" else (quotient, ex.ONE)
+        coefficient, rest = ex.split_coefficient(over)
+        powers = {f: f.args[1].integer or 0 for f in rest.factors if f.op == "pow"}
+        divisors = [ex.power(f.args[0], -n) for f, n in powers.items() if n < 0]
+        over = ex.mul(ex.num(coefficient.numerator), *(f for f in rest.factors if powers.get(f, 0) >= 0))
+        under = ex.mul(ex.num(coefficient.denominator), under, *divisors)
+        if is_whole_number(over) and is_whole_number(under) and under is not ex.ONE and under.number != 0:
+            return binary("//", self(over), self(under))
+        return self._function(node)
+
     def _scalar_power(self, node: Expr) -> Code:
         base, exponent = node.args
         if exponent.number == Fraction(1, 2):
@@ -174,6 +188,7 @@ _SCALAR: dict[str, Callable[[Arithmetic, Expr], Code]] = {
     "mul": Arithmetic._product,
     "pow": Arithmetic._scalar_power,
     "div": Arithmetic._division,
+    "floor": Arithmetic._floor,
     "sub": lambda printer, node: printer._infix(node),  # of sizes, which are lowered like tensors
     "neg": Arithmetic._neg,
 }

@@ -192,7 +192,7 @@ class _Writer:
             numbers=tuple(self.numbers),
             entry=kernel.name,
             part=kernel.part,
-            picks=self._picks(roots, known) if kernel.placed or kernel.whole or before else None,
+            picks=self._picks(roots, known) if kernel.placed or self._before(roots) else None,
             read_in_pairs=_bits(_begins_pair(o.part) for o in kernel.operands),
             written_in_pairs=_bits(_begins_pair(r.part) for r in kernel.results),
         )

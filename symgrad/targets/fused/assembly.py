@@ -124,7 +124,8 @@ class Assembly:
 def _is_of_row(elements: Elements, leaf: Expr) -> bool:
     """Whether a tensor of floats surely has one element for each row."""
     view = elements.views[leaf]
-    return leaf["kind"] not in ("int_tensor", "bool_tensor") and length(View(elements.like(view.tensor), view.dims)) == 1
+    primal = View(elements.like(view.tensor), view.dims)
+    return leaf["kind"] not in ("int_tensor", "bool_tensor") and length(primal) == 1
 
 
 def _is_longer(view: View) -> bool:

@@ -137,6 +137,32 @@ def _around(value: Expr, base: Expr) -> dict[str, Expr]:
     }
 
 
+WHOLE = ex.symbol("m", "int")
+
+
+@pytest.mark.parametrize(
+    ("quotient", "text"),
+    [
+        (N / 2, "n // 2"),
+        (-3 * N / 4, "-3 * n // 4"),
+        ((N + 1) / WHOLE, "(n + 1) // m"),
+        (N * WHOLE / (5 * (N + WHOLE)), "m * n // (5 * (m + n))"),
+        (ALPHA / 2, "math.floor(alpha / 2)"),
+        (N / ALPHA, "math.floor(n / alpha)"),
+        (N * ex.HALF + ex.HALF, "math.floor(n / 2 + 0.5)"),
+    ],
+    ids=str,
+)
+def test_a_quotient_of_whole_numbers_that_is_rounded_down_is_as_in_python(quotient: Expr, text: str) -> None:
+    names = {s: s.name for s in (N, WHOLE, ALPHA)}
+    found = Printer(names, {}).text(machine([make("floor", quotient)])[0])
+    assert found == text
+    for n, m in [(7, 3), (-7, 3), (7, -2), (0, 5)]:
+        point = {N: n, WHOLE: m, ALPHA: 0.75}
+        (value,) = exact([make("floor", quotient)], point, 64)
+        assert eval(found, {"math": math, "n": n, "m": m, "alpha": 0.75}) == value
+
+
 @pytest.mark.parametrize("name", TABLE)
 @pytest.mark.parametrize("kind", ["tensor", "scalar"])
 def test_every_function_in_every_place(name: str, kind: str) -> None:
