@@ -205,6 +205,15 @@ def test_hyperparameters_are_tried_where_they_may_lie(declared: str, expected: l
     assert h.default is None or h.default in values
 
 
+@pytest.mark.parametrize(("choices", "is_asked"), [("[1, 2]", False), ("[0, 2]", True)])
+def test_a_hyperparameter_lies_between_its_choices(choices: str, is_asked: bool) -> None:
+    """The derivative of a power asks whether its exponent is 0 only where it may be."""
+    declared = f"{{type: int, default: 2, choices: {choices}}}"
+    item = compiled_text(f"op: f\ntensors: {{x: }}\nhyperparameters: {{p: {declared}}}\noutputs: {{y: abs(x)**p}}\n")
+    ((_, variant),) = item.operation.variants()
+    assert any(n.op == "eq" for n in topological(variant.gradients["y", "x"])) == is_asked
+
+
 def test_the_values_of_the_test_section_come_first() -> None:
     spec = parse_spec(
         "\nop: told\ntensors: {x: }\nhyperparameters: {h: 0.5}\noutputs: {y: h * x}\ntest: {values: {h: [7.0, 9.0]}}\n"

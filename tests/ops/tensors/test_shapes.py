@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from symgrad.ir.expr import Expr, symbol
-from symgrad.ops.tensors.shapes import Extent, ShapeConflict, extent, same_shape, shape_sources
+from symgrad.ops.tensors.shapes import Extent, ShapeConflict, covers, extent, outline, same_shape, shape_sources
 from symgrad.parse import FormulaError, parse_expression
 
 X, Y = symbol("x"), symbol("y")
@@ -38,6 +38,16 @@ def test_of_two_values_of_one_shape_one_is_a_source() -> None:
     column = symbol("x", "tensor", ("...", 1))
     kept = parsed("sum(x, dim=-1, keepdim=True) * amax(x, dim=-1, keepdim=True)", column)
     assert len(shape_sources(kept)) == 1
+
+
+def test_a_shape_does_not_depend_on_what_is_moved() -> None:
+    moved, other = (parsed(f"flatten(stack({f}, x), -1), -2)", X) for f in ("(-x", "(2 * exp(x)"))
+    assert moved is not other and outline(moved) is outline(other)
+    assert covers(shape_sources(moved), shape_sources(other)) and same_shape(shape_sources(moved), other)
+    assert not covers(shape_sources(moved), shape_sources(parsed("flatten(stack((y, y), -1), -2)", Y)))
+    assert not covers(shape_sources(moved), shape_sources(parsed("flatten(stack((x, x, x), -1), -2)", X)))
+    both = parsed("flatten(x * y, -2)", X, Y)
+    assert outline(both) is both  # whatever these broadcast to
 
 
 def test_declared_shapes_that_are_equal() -> None:
