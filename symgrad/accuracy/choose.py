@@ -15,13 +15,13 @@ from itertools import islice
 
 from symgrad.accuracy.approximate import Target, is_readable, near, readings
 from symgrad.accuracy.cancellation import cancelling, cancelling_terms, erring_places, intervals_where_it_errs
-from symgrad.accuracy.candidates import APPROXIMATED, JOINED, LENIENT, WIDE, Candidate, Choice, Effort, graded
+from symgrad.accuracy.candidates import APPROXIMATED, JOINED, WIDE, Candidate, Choice, Effort
 from symgrad.accuracy.cost import price, total
 from symgrad.accuracy.equality import Check
 from symgrad.accuracy.evaluate import FLOAT32, FLOAT64, Environment, Format
 from symgrad.accuracy.exponentials import rational_forms
-from symgrad.accuracy.measure import ALLOWED, Judge, Score
-from symgrad.accuracy.pool import Pool, operands
+from symgrad.accuracy.measure import ALLOWED, Judge
+from symgrad.accuracy.pool import MOST_WIDE, USELESS, Pool, operands
 from symgrad.accuracy.regimes import joined
 from symgrad.accuracy.rewrite import Rewriter, Step, by_operation, rewrite, single_steps
 from symgrad.accuracy.rewrite import replace as replaced
@@ -44,12 +44,9 @@ _EFFORT = 5000  # nodes times forms tried: bounds the time spent on a large form
 _LEAST_TRIED, _MOST_TRIED = 24, 250
 _APPROXIMATION = 50_000  # of it for one approximation
 _SATURATED = 40  # of a variable: where functions of two exponentials have reached their limits
-# No float64 is given for partial results that overflow or vanish where the result is nearly as large or as small.
-_NEAR_THE_ENDS = 2.0**3
 _LARGEST = 800  # operands of a formula beyond which only the directed rules are tried
 _MOST_RESPELLED_POINTS = 40
 _HALF_THE_DIGITS = 2.0**26  # ulp of float64
-_USELESS = 2.0**12  # ulp of float32, which float64 is not given for
 _MOST_JOINED = 16
 _MOST_MEASURED = 6
 _MOST_READINGS = 3
@@ -58,9 +55,6 @@ _MOST_PROMISING = 16
 _MOST_CHEAPER = 24
 _MOST_CASES = 3  # conditions by which a form is taken apart
 _MOST_SAVINGS = 8  # steps, each of which saves something
-_MOST_WIDE = 4
-_MOST_SHOWN = 12
-_MOST_CHEAP = 6
 _LEAST_POINTS = 12  # at which a branch is chosen, for a search of its own
 _POINTS = (Fraction(0), Fraction(1), Fraction(-1), None)  # None is infinity
 
@@ -166,15 +160,6 @@ class _Search(Pool):
             steps += inside.origin[inside.best.form]
         self.add(truth.where(condition, *found), tuple(steps))
 
-    def cheap(self, chosen: Candidate) -> tuple[tuple[Expr, tuple[Step, ...]], ...]:
-        """The cheapest forms beside the chosen one that may be as good, and the steps to them."""
-        failures = chosen.float32.failures + chosen.float64.failures
-        near = (c for c in self.measured.values() if c.form is not chosen.form and c.form in self.origin)
-        good = (c for c in near if c.float32.failures + c.float64.failures <= failures or chosen.wide)
-        equal = (c.form for c in sorted(good, key=lambda c: c.price) if self.equal(c.form))
-        found = (form for form in equal if not (self.spoils(form) or self.is_noise(form) or self.is_rough(form)))
-        return tuple((form, self.origin[form]) for form in islice(found, _MOST_CHEAP))
-
     def add_other(self, other: Expr) -> None:
         """Measure another spelling of the formula, with and without what divisors cancel."""
         first = Step("derivative-of-form", self.formula, other, "the derivative of the form of the value")
@@ -189,14 +174,6 @@ class _Search(Pool):
                 break
             measure()
         self.cheapen()
-
-    def with_digits(self, chosen: Candidate) -> Candidate:
-        """The candidate; where it is not finite everywhere, the best of those that have a digit at more points."""
-        if not (chosen.float32.nonfinite or chosen.float64.nonfinite):
-            return chosen
-        better = [c for c in self.measured.values() if c.useless < chosen.useless]
-        ranked = sorted(better, key=lambda c: (c.useless, *c.key))
-        return next((c for c in ranked if self.equal(c.form)), chosen)
 
     def with_limits(self, chosen: Candidate) -> Candidate:
         """The candidate with an infinity inside bounded, where it else misses what the formula tends to."""
@@ -216,12 +193,6 @@ class _Search(Pool):
             step = Step("merged-roots", chosen.form, form, "one constant")
             self.origin[form] = (*self.origin[chosen.form], step)
         return replace(chosen, form=form)
-
-    def shown(self, chosen: Candidate) -> tuple[Candidate, ...]:
-        """The formula as written first, then what was measured, the best ones."""
-        first, *others = self.measured.values()
-        ranked = sorted(others, key=lambda c: c.key)[:_MOST_SHOWN]
-        return tuple(dict.fromkeys((first, *(c for c in ranked if c.form is not chosen.form), chosen)))
 
     def cancel(self) -> None:
         """The formula without terms that cancel at every point, however differently they are written, and over one
@@ -302,7 +273,7 @@ class _Search(Pool):
                 break
             form = spelling.form
             settled, steps = self.direct(form)
-            least = self.leading(_MOST_WIDE)[-1].key
+            least = self.leading(MOST_WIDE)[-1].key
             new = [f for f in dict.fromkeys((form, settled)) if f not in self.measured and f not in self.rejected]
             keys = [self.measure(f).key for f in new]
             if min(keys, default=least) < least and spelling.is_proven():
@@ -347,7 +318,7 @@ class _Search(Pool):
             ((FLOAT32,), ALLOWED),
         ]
         if self.best.float32.nonfinite:
-            attempts.append(((FLOAT32,), {FLOAT32: _USELESS}))  # rather few digits than none
+            attempts.append(((FLOAT32,), {FLOAT32: USELESS}))  # rather few digits than none
         for formats, allowed in attempts:
             found = list(joined(forms, self.judge, formats, allowed))
             found.sort(key=lambda choice: total(self.measured[f].cost for f in choice[1:]))
@@ -416,28 +387,3 @@ class _Search(Pool):
                     self.add(settled, (*self.origin[best.form], step, *steps))
             if self.best is best:
                 break
-
-    def cheapest(self) -> Candidate:
-        """The best form, or one that is acceptable too and spares several passes."""
-        best = self.best
-        for candidate in sorted(self.measured.values(), key=lambda c: c.price):
-            if candidate.price > best.price - self.precision.worth:
-                break
-            worst = max(candidate.float32.ulp, candidate.float64.ulp / LENIENT)
-            finite = not candidate.float32.nonfinite + candidate.float64.nonfinite
-            if finite and worst <= self.precision.acceptable and self.equal(candidate.form):
-                return candidate
-        return best
-
-    def narrow_or_wide(self) -> Candidate:
-        """The best form, in float64 where float32 is not accurate enough."""
-        best = self.cheapest()
-        narrow = self.judge.score(best.form, FLOAT32, safe=_NEAR_THE_ENDS)
-        if narrow <= Score(0, self.precision.acceptable):
-            return best
-        options = [best]
-        for candidate in self.leading(_MOST_WIDE):
-            score = self.judge.score(candidate.form, FLOAT32, wide=True)
-            if score.nonfinite < narrow.nonfinite or score.ulp <= _USELESS:
-                options.append(replace(candidate, float32=score, cost=WIDE * candidate.cost, wide=True))
-        return min(options, key=lambda c: (c.float32.failures, graded(c.float32.ulp), *c.key))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import islice
 
-from symgrad.accuracy.candidates import Candidate, Effort
+from symgrad.accuracy.candidates import LENIENT, WIDE, Candidate, Effort, graded
 from symgrad.accuracy.cost import price
 from symgrad.accuracy.evaluate import FLOAT32, FLOAT64
-from symgrad.accuracy.measure import ALLOWED, Judge
+from symgrad.accuracy.measure import ALLOWED, Judge, Score
 from symgrad.accuracy.rewrite import Step
 from symgrad.accuracy.vanishing import divided_first, near_cancellation
 from symgrad.ir.expr import Expr
@@ -17,6 +18,11 @@ from symgrad.ir.traversal import topological
 _MOST_SPOILED = 24  # forms that are not taken, one after the other
 _MOST_DIVIDED = 4  # forms
 _MOST_WRITTEN = 2  # sums of a formula that are kept as they are written
+MOST_WIDE = 4  # forms that are looked at in float64
+USELESS = 2.0**12  # ulp of float32, which float64 is not given for
+# No float64 is given for partial results that overflow or vanish where the result is nearly as large or as small.
+_NEAR_THE_ENDS = 2.0**3
+_MOST_SHOWN, _MOST_CHEAP = 12, 6
 _BOUNDED = {"clamped-growth", "rational-in-bounded-exp", "saturated"}  # no identities: compared far outside as well
 
 
@@ -183,3 +189,52 @@ class Pool:
         if form is self.formula:
             return False
         return self.judge.misses_pole(form) or (not self.is_value and self.judge.smoothness.is_lost(form))
+
+    # ------------------------------------------------------------------------------------------ what is chosen
+    def cheapest(self) -> Candidate:
+        """The best form, or one that is acceptable too and spares several passes."""
+        best = self.best
+        for candidate in sorted(self.measured.values(), key=lambda c: c.price):
+            if candidate.price > best.price - self.precision.worth:
+                break
+            worst = max(candidate.float32.ulp, candidate.float64.ulp / LENIENT)
+            finite = not candidate.float32.nonfinite + candidate.float64.nonfinite
+            if finite and worst <= self.precision.acceptable and self.equal(candidate.form):
+                return candidate
+        return best
+
+    def narrow_or_wide(self) -> Candidate:
+        """The best form, in float64 where float32 is not accurate enough."""
+        best = self.cheapest()
+        narrow = self.judge.score(best.form, FLOAT32, safe=_NEAR_THE_ENDS)
+        if narrow <= Score(0, self.precision.acceptable):
+            return best
+        options = [best]
+        for candidate in self.leading(MOST_WIDE):
+            score = self.judge.score(candidate.form, FLOAT32, wide=True)
+            if score.nonfinite < narrow.nonfinite or score.ulp <= USELESS:
+                options.append(replace(candidate, float32=score, cost=WIDE * candidate.cost, wide=True))
+        return min(options, key=lambda c: (c.float32.failures, graded(c.float32.ulp), *c.key))
+
+    def with_digits(self, chosen: Candidate) -> Candidate:
+        """The candidate; where it is not finite everywhere, the best of those that have a digit at more points."""
+        if not (chosen.float32.nonfinite or chosen.float64.nonfinite):
+            return chosen
+        better = [c for c in self.measured.values() if c.useless < chosen.useless]
+        ranked = sorted(better, key=lambda c: (c.useless, *c.key))
+        return next((c for c in ranked if self.equal(c.form)), chosen)
+
+    def cheap(self, chosen: Candidate) -> tuple[tuple[Expr, tuple[Step, ...]], ...]:
+        """The cheapest forms beside the chosen one that may be as good, and the steps to them."""
+        failures = chosen.float32.failures + chosen.float64.failures
+        near = (c for c in self.measured.values() if c.form is not chosen.form and c.form in self.origin)
+        good = (c for c in near if c.float32.failures + c.float64.failures <= failures or chosen.wide)
+        equal = (c.form for c in sorted(good, key=lambda c: c.price) if self.equal(c.form))
+        found = (form for form in equal if not (self.spoils(form) or self.is_noise(form) or self.is_rough(form)))
+        return tuple((form, self.origin[form]) for form in islice(found, _MOST_CHEAP))
+
+    def shown(self, chosen: Candidate) -> tuple[Candidate, ...]:
+        """The formula as written first, then what was measured, the best ones."""
+        first, *others = self.measured.values()
+        ranked = sorted(others, key=lambda c: c.key)[:_MOST_SHOWN]
+        return tuple(dict.fromkeys((first, *(c for c in ranked if c.form is not chosen.form), chosen)))

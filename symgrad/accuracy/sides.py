@@ -1,7 +1,8 @@
-"""Conditions that ordinary samples show too seldom on one of their sides: masks, and equalities of floats.
+"""Conditions that ordinary samples show too seldom on one of their sides: masks, and equalities of floats; and jumps.
 
 A mask depends on variables that nothing else reads. Sampled like the others, these leave few points to each side. An
-equality holds at no sample at all. Points for both are added to those where every variable is sampled.
+equality holds at no sample at all. Points for both are added to those where every variable is sampled. On which side
+of a jump a point is, rounding may decide.
 """
 
 from __future__ import annotations

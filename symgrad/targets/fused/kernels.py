@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import combinations, compress
+from itertools import combinations
 from typing import TypeVar
 
 from symgrad.accuracy.machine import machine
@@ -14,17 +14,16 @@ from symgrad.differentiate.symbols import cotangent, tangent
 from symgrad.ir import expr as ex
 from symgrad.ir.expr import Expr, symbol
 from symgrad.ir.traversal import substitute, topological
-from symgrad.ops.tensors.shapes import Extent, common_extent, covers, declared_shape, extent, shape_sources
+from symgrad.ops.tensors.shapes import declared_shape, extent, shape_sources
 from symgrad.targets.fused import rows
+from symgrad.targets.fused.alike import are_alike, has_pass_shape
 from symgrad.targets.fused.assembly import Assembly, CanSpell
 from symgrad.targets.fused.elements import Elements
 from symgrad.targets.fused.model import Kernel, Kernels, Operand, Part, Result, Second
 from symgrad.targets.fused.pairs import parts_of
 from symgrad.targets.fused.parts import Parts
 from symgrad.targets.fused.results import gradient_of, like_output, output_of, tangent_of
-from symgrad.targets.fused.row_forms import REDUCED
 from symgrad.targets.fused.terms import (
-    ROW_OPS,
     Unsupported,
     Value,
     is_count,
@@ -102,7 +101,7 @@ class _Passes:
             size = extent(form).dims[-1:]
             if results[-1].row == "kept" and (size not in ((), (1,)) or form.op == "expand"):
                 results[-1] = replace(results[-1], row="")  # a tensor that cancels has an element for each
-            if not (results[-1].row or _is_whole(elements, formula)):
+            if not (results[-1].row or has_pass_shape(elements, formula)):
                 raise Unsupported("a reduction that is broadcast to a shape of its own")
             summed = [v.expr for v in elements.totals.values()]
             leaves = {s for v in (value.expr, elements(formula).expr, *summed) for s in operands_of(v)} | elements.lent
@@ -113,7 +112,7 @@ class _Passes:
         views = [{elements.views[leaf] for leaf in own} for own in shapes]
         alike = {frozenset((parts.of_whole(view.tensor), view.dims) for view in own) for own in views}
         late = late_of(elements, values)
-        if len(alike) > 1 and not self.are_alike(formulas, results, values, late):
+        if len(alike) > 1 and not are_alike(formulas, results, values, late, one_shape=self.one_shape):
             raise Unsupported("outputs of different shapes")
         operands = self.operands(elements, frozenset().union(*shapes), tensors)
         if not operands:
@@ -124,33 +123,6 @@ class _Passes:
             raise Unsupported("what follows from sums over parts")
         found = self.assembled(f"forward{self.suffix}", elements, operands, computed, shape, variant.wide_values)
         return with_finish(found, finish, results, operands)
-
-    def are_alike(
-        self, formulas: Sequence[Expr], results: Sequence[Result], values: Sequence[Value], late: Sequence[bool]
-    ) -> bool:
-        """Whether outputs come from elements of one shape: a declared one, or that of tensors all of one shape. Sums
-        from which some follow are over the shape of the pass."""
-        rows = pass_shape(formulas)
-        known = {Extent(rows)} if any(late) and rows is not None else set[Extent]()
-        for formula, result, value in compress(
-            zip(formulas, results, values, strict=True), [not after for after in late]
-        ):
-            own = value.over if value.total else extent(formula)
-            if own is None or result.reduced:
-                return False
-            if rows is None and self.one_shape and (value.dropped or result.row):
-                own = _extent_in_row(formula)
-                if own is None:
-                    return False
-            elif value.dropped or result.row:
-                if rows is None or own.dims[: len(rows) - 1] != rows[:-1]:
-                    return False
-                own = Extent(rows)
-            known.add(own)
-        if not known:
-            return True
-        exact = {e.exact for e in known}
-        return len({e.dims for e in known}) == 1 and (exact == {True} or (self.one_shape and exact == {False}))
 
     @cached_property
     def assembled(self) -> Assembly:
@@ -372,24 +344,6 @@ def _rank(variant: Variant) -> int | None:
     values = [n for n in topological(*variant.formulas.values()) if not n.is_static]
     known = [extent(n) for n in values]
     return max(len(e.dims) for e in known) if known and all(e.exact for e in known) else None
-
-
-def _is_whole(elements: Elements, formula: Expr) -> bool:
-    """Whether a value has the shape of its pass: what is reduced in it does not add to its shape."""
-    sources = shape_sources(formula)
-    reduced = frozenset(s for s in sources if any(n.op in ROW_OPS for n in topological(elements(s).expr)))
-    if not reduced or extent(formula) == Extent(elements.shape or ()):
-        return True
-    others = sources - reduced
-    return common_extent(others).dims[-1:] not in ((), (1,)) and covers(others, reduced)
-
-
-def _extent_in_row(formula: Expr) -> Extent | None:
-    """The extent of what is reduced along the last dimension to a value for each row; None for any other value."""
-    sources = shape_sources(formula)
-    if not sources or any(s.get("dim") not in (-1, (-1,)) or s.op not in REDUCED for s in sources):
-        return None
-    return common_extent(s.args[0] for s in sources)
 
 
 def _with_equal_numbers(passes: Sequence[Kernel]) -> list[Kernel]:
