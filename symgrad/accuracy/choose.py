@@ -20,6 +20,7 @@ from symgrad.accuracy.cost import price, total
 from symgrad.accuracy.equality import Check
 from symgrad.accuracy.evaluate import FLOAT32, FLOAT64, Environment, Format
 from symgrad.accuracy.exponentials import rational_forms
+from symgrad.accuracy.machine import machine_form
 from symgrad.accuracy.measure import ALLOWED, Judge
 from symgrad.accuracy.pool import MOST_WIDE, USELESS, Pool, operands
 from symgrad.accuracy.regimes import joined
@@ -29,7 +30,7 @@ from symgrad.accuracy.sampling import moderate
 from symgrad.ir import expr as ex
 from symgrad.ir import truth
 from symgrad.ir.expr import Expr
-from symgrad.ir.traversal import substitute, topological, transform
+from symgrad.ir.traversal import rebuild, substitute, topological, transform
 from symgrad.rules import ALTERNATIVES, CANCELLED, CHEAPER, KINKS, RECOGNISE, STABILISE
 from symgrad.rules.constants import under_one_root
 
@@ -55,6 +56,7 @@ _MOST_PROMISING = 16
 _MOST_CHEAPER = 24
 _MOST_CASES = 3  # conditions by which a form is taken apart
 _MOST_SAVINGS = 8  # steps, each of which saves something
+_MOST_MASKED = 3  # forms in which products with masks are 0
 _LEAST_POINTS = 12  # at which a branch is chosen, for a search of its own
 _POINTS = (Fraction(0), Fraction(1), Fraction(-1), None)  # None is infinity
 
@@ -84,6 +86,7 @@ def choose(
     effort: Effort | None = None,
     other: Expr | None = None,
     is_value: bool = True,
+    fixed: frozenset[Expr] = frozenset(),
 ) -> Choice:
     """The best form of `formula` that the rules reach, measured by `judge` and as its precision wants it.
 
@@ -92,19 +95,28 @@ def choose(
     With `may_be_infinite` it keeps the limits of the formula at infinite variables, too, where that is cheap.
     `within` simplifies a form by what is known of its variables. `effort` is what this search may spend.
     `other` is another spelling to begin with: of a derivative, that of the form that was chosen for the value.
-    `is_value` says that this is no derivative: its form must be NaN wherever the formula is.
+    `is_value` says that this is no derivative: its form must be NaN wherever the formula is. `fixed` are the variables
+    that are never differentiated.
     """
-    return _Search(formula, judge, within, effort or Effort(), is_value).choice(may_widen, may_be_infinite, other)
+    search = _Search(formula, judge, within, effort or Effort(), is_value, fixed)
+    return search.choice(may_widen, may_be_infinite, other)
 
 
 class _Search(Pool):
     """The measures that are taken, from the cheap ones to the dear ones."""
 
     def __init__(
-        self, formula: Expr, judge: Judge, within: Callable[[Expr], Expr], effort: Effort, is_value: bool
+        self,
+        formula: Expr,
+        judge: Judge,
+        within: Callable[[Expr], Expr],
+        effort: Effort,
+        is_value: bool,
+        fixed: frozenset[Expr],
     ) -> None:
         super().__init__(formula, judge, effort, is_value)
         self.within = within
+        self.fixed = fixed
         self.direct = Rewriter(_DIRECTED)
 
     def choice(self, may_widen: bool, may_be_infinite: bool, other: Expr | None = None) -> Choice:
@@ -139,7 +151,32 @@ class _Search(Pool):
             self.add_other(other)
             self.refine(self.join)
         if not self.settled:
+            self.mask()
             self.search_branches(other)
+
+    def mask(self) -> None:
+        """Measure forms in which a product with a factor that is never differentiated is 0 where that is 0, whatever
+        overflows beside it: what is masked."""
+        if not self.best.float32.nonfinite:
+            return
+        for form in (c.form for c in (self.best, *self.promising(_MOST_MASKED))):
+            mapped: dict[Expr, Expr] = {}
+            for node in topological(form):
+                rebuilt = rebuild(node, [mapped[a] for a in node.args])
+                mapped[node] = node if node.is_boolean else self.masked(rebuilt)
+            if mapped[form] is not form:
+                step = Step("masked", form, mapped[form], "nothing, whatever is masked")
+                self.add(mapped[form], (*self.origin[form], step))
+
+    def masked(self, node: Expr) -> Expr:
+        """A product with a mask beside what overflows as a choice; any other node as it is."""
+        mask = next((f for f in node.args if f in self.fixed), None) if node.op == "mul" else None
+        if mask is None:
+            return node
+        beside = machine_form(ex.mul(*(f for f in node.args if f is not mask)))
+        if all(map(math.isfinite, self.judge.sample.simulation(FLOAT32, FLOAT32)(beside))):
+            return node
+        return truth.where(truth.compare("eq", mask, 0), ex.ZERO, node)
 
     def search_branches(self, other: Expr | None) -> None:
         """Measure the formula with the best form of each of its branches, searched for by itself where it is chosen."""
@@ -154,7 +191,8 @@ class _Search(Pool):
             if branch.is_static or min(map(len, sample.points.values())) < _LEAST_POINTS:
                 found.append(branch)
                 continue
-            inside = _Search(branch, Judge(branch, sample, self.precision), self.within, self.effort, self.is_value)
+            judge = Judge(branch, sample, self.precision)
+            inside = _Search(branch, judge, self.within, self.effort, self.is_value, self.fixed)
             inside.search(spelling)
             found.append(inside.best.form)
             steps += inside.origin[inside.best.form]

@@ -213,21 +213,28 @@ class Workbench(Judges):
     def _searched(self, region: Expr, judge: Judge, other: Expr | None, **how: bool) -> Choice:
         """What a search for the best form finds, or found in an earlier run with as much to spend."""
         effort, measured = self._memory.effort.share(), self._memory.measured
+        fixed = frozenset(s for s in region.tensors if self._is_fixed(s))
         if measured is None:
-            return choose(region, judge, self._within, effort=effort, other=other, **how)
+            return choose(region, judge, self._within, effort=effort, other=other, fixed=fixed, **how)
         domains = [(s.digest.hex(), self._domains.get(s)) for s in sorted(region.symbols, key=lambda s: s.name)]
         spellings = [form.digest.hex() for form in (region, other) if form is not None]
+        names = sorted(s.name for s in fixed)
         orders = [[part.digest.hex() for part in (n, *parts_of(n))] for n in topological(region) if parts_of(n)]
-        content = repr((spellings, orders, judge.sample.content, domains, judge.precision, sorted(how.items())))
+        content = repr((spellings, orders, judge.sample.content, domains, judge.precision, sorted(how.items()), names))
         before = effort.left
         known = measured.read(content, before)
         if known is not None:
             found, spent = known
             effort.spend(spent)
             return found
-        found = choose(region, judge, self._within, effort=effort, other=other, **how)
+        found = choose(region, judge, self._within, effort=effort, other=other, fixed=fixed, **how)
         measured.write(content, found, before, before - effort.left)
         return found
+
+    def _is_fixed(self, variable: Expr) -> bool:
+        """Whether a variable of a region is never differentiated: a tensor, or what is made of such tensors alone."""
+        made = next((back[variable] for back in self._stand_ins.values() if variable in back), variable)
+        return made.tensors <= self._program.fixed
 
     def agree(self, outputs: Iterable[Expr], differentiated: Iterable[Expr], tensors: Sequence[Expr]) -> None:
         """Choose the forms of all values, and of all partials of what is `differentiated`, together."""

@@ -25,7 +25,9 @@ from symgrad.accuracy.simulate import Simulation
 from symgrad.accuracy.truth import Table
 from symgrad.compiler.workbench import Workbench
 from symgrad.ir import expr as ex
+from symgrad.ir import truth
 from symgrad.ir.expr import Expr, make
+from symgrad.ir.traversal import topological
 from symgrad.parse import parse_formulas
 from symgrad.spec import parse_spec
 from symgrad.spec.interval import Interval, parse_interval
@@ -389,3 +391,21 @@ def test_what_is_chosen_beside_a_number_is_searched_for_by_itself() -> None:
     values, slopes = chosen(f"clamp({over} / {under}, 0, 1)")
     assert worst(values).ulp <= BOUND and worst(slopes).ulp <= BOUND
     assert not any(c.chosen.wide for c in slopes)
+
+
+def test_what_is_masked_is_nothing_whatever_overflows_beside_it() -> None:
+    """A mask that is never differentiated; of any other factor the form would lose the derivative where it is 0."""
+    formula = Y * (make("exp", X) - X)
+    points = [{X: x, Y: y} for x in (0.5, 3.0, 40.0, 100.0) for y in (0.0, 1.0)]
+    judge = Judge(formula, {FLOAT32: points, FLOAT64: points})
+    found = choose(formula, judge, fixed=frozenset({Y})).chosen
+    assert found.float32.nonfinite == 0 and not found.wide
+    assert found.form is truth.where(truth.compare("eq", Y, 0), ex.ZERO, formula)
+    assert choose(formula, judge).chosen.form is formula
+
+
+def test_a_mask_beside_what_is_finite_is_multiplied() -> None:
+    formula = Y * (make("exp", -make("abs", X)) - make("exp", X))
+    points = [{X: x, Y: y} for x in (0.5, 3.0, 40.0) for y in (0.0, 1.0)]
+    judge = Judge(formula, {FLOAT32: points, FLOAT64: points})
+    assert not any(n.op == "where" for n in topological(choose(formula, judge, fixed=frozenset({Y})).chosen.form))
