@@ -113,6 +113,10 @@ class Judges:
             added = {t: [*({**p, **side} for p in beside[t] for side in found[t]), *added[t]] for t in points}
         return {t: [*points[t], *added[t]] for t in points}
 
+    def _is_fixed(self, variable: Expr) -> bool:
+        """Whether a variable of a region is a tensor that is never differentiated, or made of such tensors alone."""
+        return variable in self._program.fixed or bool(variable.get("fixed"))
+
     def _variables(self, region: Expr) -> tuple[dict[Expr, Interval], dict[Expr, Sequence[Any]]]:
         """Where the tensors of a region are, and the values that its other symbols may have."""
         tensors = {s: self._range(s) for s in sorted(region.tensors, key=lambda s: s.name)}

@@ -100,7 +100,7 @@ def compile_variant(program: Program, memory: Memory, may_keep: bool, roots: Roo
         lets=_named_forms(program, bench),
         accumulated=Accumulated.apart(gradients) if wide_alone else met,
         stand_ins={
-            **{name: isolate(form)[1] for name, form in recognised.items()},
+            **{name: isolate(form, program.fixed)[1] for name, form in recognised.items()},
             **{key: {s: op for op, s in slope.stand_ins.items()} for key, slope in slopes.items()},
         },
     )

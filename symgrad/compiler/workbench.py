@@ -73,7 +73,7 @@ class Workbench(Judges):
         steps = [*taken]
 
         def visit(region: Expr) -> Expr:
-            flat, back = isolate(region)
+            flat, back = isolate(region, self._program.fixed)
             if not flat.tensors:
                 return region
             flat = self._within(flat)
@@ -94,7 +94,7 @@ class Workbench(Judges):
         steps: list[Step] = []
 
         def visit(region: Expr) -> Expr:
-            flat, back = isolate(region)
+            flat, back = isolate(region, self._program.fixed)
             step = next(iter(self.chosen(region).steps), None) if flat.tensors else None
             if step is None or step.rule != RESPELLED or step.before is not flat or self.chosen(region).is_joined:
                 return region
@@ -132,7 +132,7 @@ class Workbench(Judges):
 
     def slope_form(self, partial: Expr) -> Expr:
         """The chosen form of a partial derivative."""
-        flat, back = isolate(partial)
+        flat, back = isolate(partial, self._program.fixed)
         if not flat.tensors:
             return partial
         if flat not in self.slopes:
@@ -175,7 +175,7 @@ class Workbench(Judges):
 
     def chosen(self, region: Expr, *, is_value: bool = True) -> Choice:
         """How the form of a region was chosen: of forward, or of what a tensor operation of a derivative reads."""
-        flat, back = isolate(region)
+        flat, back = isolate(region, self._program.fixed)
         if flat not in self.values:
             self._stand_ins[flat] = back
             self.values[flat] = self._choose(flat, is_value=is_value)
@@ -213,7 +213,7 @@ class Workbench(Judges):
     def _searched(self, region: Expr, judge: Judge, other: Expr | None, **how: bool) -> Choice:
         """What a search for the best form finds, or found in an earlier run with as much to spend."""
         effort, measured = self._memory.effort.share(), self._memory.measured
-        fixed = frozenset(s for s in region.tensors if self._is_fixed(s))
+        fixed = frozenset(filter(self._is_fixed, region.tensors))
         if measured is None:
             return choose(region, judge, self._within, effort=effort, other=other, fixed=fixed, **how)
         domains = [(s.digest.hex(), self._domains.get(s)) for s in sorted(region.symbols, key=lambda s: s.name)]
@@ -231,11 +231,6 @@ class Workbench(Judges):
         measured.write(content, found, before, before - effort.left)
         return found
 
-    def _is_fixed(self, variable: Expr) -> bool:
-        """Whether a variable of a region is never differentiated: a tensor, or what is made of such tensors alone."""
-        made = next((back[variable] for back in self._stand_ins.values() if variable in back), variable)
-        return made.tensors <= self._program.fixed
-
     def agree(self, outputs: Iterable[Expr], differentiated: Iterable[Expr], tensors: Sequence[Expr]) -> None:
         """Choose the forms of all values, and of all partials of what is `differentiated`, together."""
         for root in outputs:
@@ -245,7 +240,8 @@ class Workbench(Judges):
         if self._program.spec.options.packed:
             return  # backward is to read what is packed, however else a value may be written
         operations = dict.fromkeys(op for back in self._stand_ins.values() for op in back.values())
-        known = {op: _stand_in(op, f"_{op.op}:{k}") for k, op in enumerate(operations)}
+        fixed = self._program.fixed
+        known = {op: _stand_in(op, f"_{op.op}:{k}", op.tensors <= fixed) for k, op in enumerate(operations)}
         chosen = [(found, flat, found[flat]) for found in (self.values, self.slopes) for flat in found]
         members = [
             Member(
@@ -262,7 +258,7 @@ class Workbench(Judges):
             found[flat] = choice
 
     def _placed(self, choice: Choice, region: Expr) -> Expr:
-        _, back = isolate(region)
+        _, back = isolate(region, self._program.fixed)
         return substitute(choice.chosen.form, back)
 
     def finish(self, root: Expr) -> Expr:
@@ -291,7 +287,7 @@ class Workbench(Judges):
 
     def _simplified(self, region: Expr) -> Expr:
         """A region with what the domains of its variables decide."""
-        flat, back = isolate(region)
+        flat, back = isolate(region, self._program.fixed)
         return substitute(self._within(flat), back) if flat.tensors else region
 
     def guarded(self, root: Expr) -> Expr:
@@ -300,7 +296,7 @@ class Workbench(Judges):
 
     def _guarded(self, region: Expr, most: float = math.inf) -> Expr:
         """A region with its dead branches guarded where no argument exceeds `most`, also in what is divided first."""
-        flat, back = isolate(region, through=("held",))
+        flat, back = isolate(region, self._program.fixed, through=("held",))
         if not any(n.op == "where" for n in topological(flat)):
             return region
         points = [p for p in self.points(flat, 40)[FLOAT64] if all(abs(p[s]) <= most for s in flat.tensors)]
@@ -362,7 +358,7 @@ class Workbench(Judges):
             derived = partials(root, leaves)
             for leaf in leaves:
                 forms[name, leaf.name] = self.slope_form(derived[leaf])
-                flat, back = isolate(derived[leaf])
+                flat, back = isolate(derived[leaf], self._program.fixed)
                 if flat in self.slopes:
                     choices[name, leaf.name] = Slope(self.slopes[flat], {op: s for s, op in back.items()})
         return forms, choices
@@ -375,17 +371,20 @@ def of_shape(form: Expr, operand: Expr, lends_shape: bool = False) -> Expr:
     return operand if lends_shape else make("expand", form, operand)
 
 
-def isolate(region: Expr, through: Collection[str] = ()) -> tuple[Expr, dict[Expr, Expr]]:
+def isolate(
+    region: Expr, fixed: frozenset[Expr] = frozenset(), through: Collection[str] = ()
+) -> tuple[Expr, dict[Expr, Expr]]:
     """A region with results of tensor operations as free symbols, but of those it goes `through`, and what these stand
-    for."""
+    for; `fixed` are the tensors that are never differentiated."""
     operations = [leaf for leaf in region_leaves(region, through) if is_tensor_op(leaf)]
     if not operations:
         return region, {}
-    symbols = {op: _stand_in(op, f"_{op.op}{i}") for i, op in enumerate(operations)}
+    symbols = {op: _stand_in(op, f"_{op.op}{i}", op.tensors <= fixed) for i, op in enumerate(operations)}
     return substitute(region, symbols), {s: op for op, s in symbols.items()}
 
 
-def _stand_in(operation: Expr, name: str) -> Expr:
+def _stand_in(operation: Expr, name: str, is_fixed: bool) -> Expr:
     """The symbol for the result of a tensor operation: of the same kind, and within the same interval."""
     kind = "int" if operation.op == "count" else "tensor"
-    return make("sym", name=name, kind=kind, of=operation.op, within=interval(operation))
+    told = {"fixed": True} if is_fixed else {}
+    return make("sym", name=name, kind=kind, of=operation.op, within=interval(operation), **told)

@@ -214,6 +214,26 @@ def test_a_hyperparameter_lies_between_its_choices(choices: str, is_asked: bool)
     assert any(n.op == "eq" for n in topological(variant.gradients["y", "x"])) == is_asked
 
 
+def test_what_is_never_differentiated_is_told_from_what_is() -> None:
+    """A form in which a mask is nothing where it is 0 would lose the second derivatives of any other factor."""
+    keep, weight = (make("sum", n, dim=-1, keepdim=True) for n in (X, Y))
+    (first, _), (second, _) = (isolate(n * make("exp", X), frozenset({X})) for n in (keep, weight))
+    assert first is not second
+    assert [s.get("fixed") for n in (first, second) for s in n.tensors if s is not X] == [True, None]
+
+
+def test_a_loss_that_is_masked_is_not_in_float64() -> None:
+    """The ratio of two probabilities that were logarithms, as reinforcement learning clips it."""
+    tensors = "{a: {shape: [B, T]}, b: {shape: [B, T], grad: false}, m: {shape: [B, T], grad: false}}"
+    loss = "sum(m * (exp(b - a) - (b - a) - 1)) / sum(m)"
+    item = compiled_text(f"{{op: f, tensors: {tensors}, outputs: {{y: '{loss}'}}}}")
+    ((_, variant),) = item.operation.variants()
+    assert not (variant.wide_values or variant.wide_slopes)
+    a = torch.tensor([[0.0, -200.0]], requires_grad=True)
+    y = item.function(a, torch.zeros(1, 2), torch.tensor([[1.0, 0.0]]))
+    assert y.isfinite() and torch.autograd.grad(y, a)[0].isfinite().all()
+
+
 def test_the_values_of_the_test_section_come_first() -> None:
     spec = parse_spec(
         "\nop: told\ntensors: {x: }\nhyperparameters: {h: 0.5}\noutputs: {y: h * x}\ntest: {values: {h: [7.0, 9.0]}}\n"
