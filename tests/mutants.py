@@ -97,7 +97,6 @@ EQUIVALENT: dict[str, str] = {
     "huber: HuberFunction.forward: `magnitude_d < delta` for `magnitude_d <= delta`": "both branches meet there",
     "softshrink: SoftshrinkFunction.forward: `x <= -threshold` for `x < -threshold`": "both branches are 0 there",
     "log_sum_exp_dim: residuals read in forward over reverse": "none is kept while forward mode is on",
-    "log_sum_exp_dim: LogSumExpDimFunction.forward: no exp of `x`": "the shape alone is read of it",
     "linear_relu: LinearReluFunction.backward: no fit: `chosen @ weight`": "it has the shape, and autograd rounds it",
     "linear_relu: LinearReluFunction.backward: no fit: `rt.rows(chosen).mT @ rt.rows(x)`": "so does this",
     "softshrink: SoftshrinkFunction.forward: `x >= threshold` for `x > threshold`": "both branches are 0 there",

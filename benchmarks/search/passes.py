@@ -167,6 +167,8 @@ def _value(node: Expr, values: dict[Expr, Tensor], work: torch.dtype) -> Tensor:
     if node.op == "row_at":
         own, place = torch.broadcast_tensors(*arguments)
         return own.gather(-1, place.long())
+    if node.op == "row_first":
+        return arguments[0]  # the same for all of a row
     if node.op in REDUCTIONS:
         return _ROWS[node.op](arguments[0], dim=-1, keepdim=True).expand(arguments[0].shape)
     if node.op == "where" and arguments[0].dim() and not any(a.dim() for a in arguments[1:]):
