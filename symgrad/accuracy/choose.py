@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from fractions import Fraction
 from itertools import islice
 
 from symgrad.accuracy.approximate import Target, is_readable, near, readings
 from symgrad.accuracy.cancellation import cancelling, cancelling_terms, erring_places, intervals_where_it_errs
-from symgrad.accuracy.candidates import APPROXIMATED, JOINED, WIDE, Candidate, Choice, Effort
+from symgrad.accuracy.candidates import APPROXIMATED, JOINED, Candidate, Choice, Effort
 from symgrad.accuracy.cost import price, total
 from symgrad.accuracy.equality import Check
 from symgrad.accuracy.evaluate import FLOAT32, FLOAT64, Environment, Format
@@ -32,7 +31,6 @@ from symgrad.ir import truth
 from symgrad.ir.expr import Expr
 from symgrad.ir.traversal import rebuild, substitute, topological, transform
 from symgrad.rules import ALTERNATIVES, CANCELLED, CHEAPER, KINKS, RECOGNISE, STABILISE
-from symgrad.rules.constants import under_one_root
 
 __all__ = ["RESPELLED", "choose", "directed", "recognise"]
 
@@ -47,7 +45,6 @@ _APPROXIMATION = 50_000  # of it for one approximation
 _SATURATED = 40  # of a variable: where functions of two exponentials have reached their limits
 _LARGEST = 800  # operands of a formula beyond which only the directed rules are tried
 _MOST_RESPELLED_POINTS = 40
-_HALF_THE_DIGITS = 2.0**26  # ulp of float64
 _MOST_JOINED = 16
 _MOST_MEASURED = 6
 _MOST_READINGS = 3
@@ -213,25 +210,6 @@ class _Search(Pool):
             measure()
         self.cheapen()
 
-    def with_limits(self, chosen: Candidate) -> Candidate:
-        """The candidate with an infinity inside bounded, where it else misses what the formula tends to."""
-        form = self.judge.limits.kept(chosen.form)
-        if form is chosen.form or self.judge.misses_pole(form):
-            return chosen
-        why = "infinity over infinity where there is a limit"
-        self.origin[form] = (*self.origin[chosen.form], Step("finite", chosen.form, form, why))
-        scores = self.judge.score(form, FLOAT32, wide=chosen.wide), self.judge.score(form, FLOAT64)
-        own = price(form) * (WIDE if chosen.wide else 1)
-        return Candidate(form, *scores, own, chosen.wide, self.precision.far_worth)
-
-    def under_one_root(self, chosen: Candidate) -> Candidate:
-        """The candidate as it is written: what it computes is the same."""
-        form = under_one_root(chosen.form)
-        if form is not chosen.form:
-            step = Step("merged-roots", chosen.form, form, "one constant")
-            self.origin[form] = (*self.origin[chosen.form], step)
-        return replace(chosen, form=form)
-
     def cancel(self) -> None:
         """The formula without terms that cancel at every point, however differently they are written, and over one
         denominator."""
@@ -287,15 +265,6 @@ class _Search(Pool):
             steps = dict.fromkeys(step for _, taken in cases for step in taken)
             why = "each case for itself"
             self.add(form, (*self.origin[best], Step("cases", best, form, why), *steps))
-
-    def is_hopeless(self, chosen: Candidate) -> bool:
-        """Whether a form is so inaccurate, or so often not finite, that SymPy is asked for others.
-
-        Float64 counts where it loses half its digits, and something is left to spend.
-        """
-        if chosen.float32.nonfinite or chosen.float32.ulp > self.precision.acceptable:
-            return True
-        return not self.effort.is_spent and chosen.float64.ulp > _HALF_THE_DIGITS
 
     def respell(self) -> bool:
         """Add SymPy's spellings of the formula that may be chosen; whether there are any. Only this imports SymPy.

@@ -14,6 +14,7 @@ from symgrad.accuracy.rewrite import Step
 from symgrad.accuracy.vanishing import divided_first, near_cancellation
 from symgrad.ir.expr import Expr
 from symgrad.ir.traversal import topological
+from symgrad.rules.constants import under_one_root
 
 _MOST_SPOILED = 24  # forms that are not taken, one after the other
 _MOST_DIVIDED = 4  # forms
@@ -22,6 +23,7 @@ MOST_WIDE = 4  # forms that are looked at in float64
 USELESS = 2.0**12  # ulp of float32, which float64 is not given for
 # No float64 is given for partial results that overflow or vanish where the result is nearly as large or as small.
 _NEAR_THE_ENDS = 2.0**3
+_HALF_THE_DIGITS = 2.0**26  # ulp of float64
 _MOST_SHOWN, _MOST_CHEAP = 12, 6
 _BOUNDED = {"clamped-growth", "rational-in-bounded-exp", "saturated"}  # no identities: compared far outside as well
 
@@ -223,6 +225,34 @@ class Pool:
         better = [c for c in self.measured.values() if c.useless < chosen.useless]
         ranked = sorted(better, key=lambda c: (c.useless, *c.key))
         return next((c for c in ranked if self.equal(c.form)), chosen)
+
+    def with_limits(self, chosen: Candidate) -> Candidate:
+        """The candidate with an infinity inside bounded, where it else misses what the formula tends to."""
+        form = self.judge.limits.kept(chosen.form)
+        if form is chosen.form or self.judge.misses_pole(form):
+            return chosen
+        why = "infinity over infinity where there is a limit"
+        self.origin[form] = (*self.origin[chosen.form], Step("finite", chosen.form, form, why))
+        scores = self.judge.score(form, FLOAT32, wide=chosen.wide), self.judge.score(form, FLOAT64)
+        own = price(form) * (WIDE if chosen.wide else 1)
+        return Candidate(form, *scores, own, chosen.wide, self.precision.far_worth)
+
+    def under_one_root(self, chosen: Candidate) -> Candidate:
+        """The candidate as it is written: what it computes is the same."""
+        form = under_one_root(chosen.form)
+        if form is not chosen.form:
+            step = Step("merged-roots", chosen.form, form, "one constant")
+            self.origin[form] = (*self.origin[chosen.form], step)
+        return replace(chosen, form=form)
+
+    def is_hopeless(self, chosen: Candidate) -> bool:
+        """Whether a form is so inaccurate, or so often not finite, that SymPy is asked for others.
+
+        Float64 counts where it loses half its digits, and something is left to spend.
+        """
+        if chosen.float32.nonfinite or chosen.float32.ulp > self.precision.acceptable:
+            return True
+        return not self.effort.is_spent and chosen.float64.ulp > _HALF_THE_DIGITS
 
     def cheap(self, chosen: Candidate) -> tuple[tuple[Expr, tuple[Step, ...]], ...]:
         """The cheapest forms beside the chosen one that may be as good, and the steps to them."""

@@ -7,26 +7,20 @@ of a jump a point is, rounding may decide.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import operator
+from collections.abc import Sequence
 from fractions import Fraction
 from itertools import islice
 
 from symgrad.accuracy.evaluate import FLOAT32, FLOAT64, Environment
 from symgrad.accuracy.machine import machine
 from symgrad.accuracy.simulate import Simulation
-from symgrad.ir.expr import COMPARISONS, HALF, Expr, make
+from symgrad.ir.expr import COMPARISONS, Expr
 from symgrad.ir.traversal import topological
+from symgrad.ops.functions import FUNCTIONS
 
 __all__ = ["equal", "equalities", "jumps", "masks", "sides"]
 
-_JUMPS: dict[str, Callable[..., Expr]] = {
-    "sign": lambda x: x,
-    "heaviside": lambda x, at_zero: x,
-    "round": lambda x: x - make("floor", x) - HALF,
-    **dict.fromkeys(("floor", "ceil", "trunc", "frac"), lambda x: x - make("round", x)),
-    **dict.fromkeys(("remainder", "fmod"), lambda x, y: x / y - make("round", x / y)),
-    **dict.fromkeys(COMPARISONS, lambda x, y: x - y),
-}
 _MOST_SIDES, _LARGE = 4, 2**100
 _LEAST, _MOST = 1e-2, 1e2  # of an ordinary number
 
@@ -51,10 +45,15 @@ def equal(form: Expr) -> list[Expr]:
 
 
 def jumps(formula: Expr) -> list[Expr]:
-    """What a formula jumps at the zeros of, where that has to be computed: the argument of a sign, the difference of
-    what is compared, how far it is to the next whole number that is rounded to otherwise."""
-    computed = (n for n in topological(formula) if n.op in _JUMPS and n.tensors and any(a.args for a in n.args))
-    return [_JUMPS[n.op](*n.args) for n in computed]
+    """What a formula jumps at the zeros of, where that has to be computed and so is rounded: the difference of what is
+    compared, and what the row of a function says."""
+    found: list[Expr] = []
+    for node in topological(formula):
+        row = FUNCTIONS.get(node.op)
+        way = operator.sub if node.op in COMPARISONS else row and row.jumps
+        if way and node.tensors and any(a.args for a in node.args):
+            found.append(way(*node.args))
+    return found
 
 
 def equalities(region: Expr) -> tuple[tuple[Expr, Fraction], ...]:

@@ -51,6 +51,11 @@ def _tensors_first(name: str) -> Callable[[Expr, Expr], Expr]:
     return lambda a, b: make(name, b, a) if a.is_static and not b.is_static else make(name, a, b)
 
 
+def _to_a_multiple(a: Expr, b: Expr) -> Expr:
+    """How far a quotient is from the next whole number."""
+    return a / b - make("round", a / b)
+
+
 def _turns(multiple: Expr, of: Expr) -> Expr:
     """Minus how often `of` goes into what a remainder leaves: a whole number, which a quotient may miss by one."""
     return -make("round", multiple / of)
@@ -88,6 +93,7 @@ ROWS = (
         torch="torch.sign({0})",
         python="(math.copysign(1.0, {0}) if ({0}) else 0.0)",
         partials=lambda x: (ZERO,),
+        jumps=lambda x: x,
         meaning=mp.sign,
         cost=0.6,
         aliases=("sgn",),
@@ -100,6 +106,7 @@ ROWS = (
         torch="torch.floor({0})",
         python="math.floor({0})",
         partials=lambda x: (ZERO,),
+        jumps=lambda x: x - make("round", x),
         meaning=mp.floor,
         saves="",
         sympy="floor",
@@ -110,6 +117,7 @@ ROWS = (
         torch="torch.ceil({0})",
         python="math.ceil({0})",
         partials=lambda x: (ZERO,),
+        jumps=lambda x: x - make("round", x),
         meaning=mp.ceil,
         aliases=("ceiling",),
         saves="",
@@ -121,6 +129,7 @@ ROWS = (
         torch="torch.round({0})",
         python="round({0})",
         partials=lambda x: (ZERO,),
+        jumps=lambda x: x - make("floor", x) - HALF,
         meaning=mp.nint,
         saves="",
         opened=_opened_round,
@@ -131,6 +140,7 @@ ROWS = (
         torch="torch.remainder({0}, {1})",
         python="({0}) % ({1})",
         partials=lambda a, b: (ONE, _turns(a - make("remainder", a, b), b)),
+        jumps=_to_a_multiple,
         meaning=real.remainder,
         aliases=("Mod",),
         tensor_args=True,  # torch has no derivative of a number's remainder
@@ -146,6 +156,7 @@ ROWS = (
         torch="torch.fmod({0}, {1})",
         python="math.fmod({0}, {1})",
         partials=lambda a, b: (ONE, _turns(a - make("fmod", a, b), b)),
+        jumps=_to_a_multiple,
         meaning=real.fmod,
         tensor_args=True,
         cost=2.0,
@@ -215,6 +226,7 @@ ROWS = (
         torch="torch.heaviside(torch.detach({0}), {1})",  # autograd knows no derivative of it
         python="(1.0 if ({0}) > 0 else 0.0 if ({0}) < 0 else {1})",
         partials=lambda x, h: (ZERO, _indicator(compare("eq", x, 0))),
+        jumps=lambda x, values: x,
         meaning=real.heaviside,
         definition=_heaviside,
         aliases=("Heaviside",),

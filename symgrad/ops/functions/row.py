@@ -40,6 +40,7 @@ class Function:
         by_autograd: spelling in torch that autograd differentiates, where torch's own function has no derivative.
         introduced: spelling in torch of what backward reads, in operations whose spec has other functions: torch's own
             derivative of it loses digits that those keep.
+        jumps: from the arguments, what the function jumps at the zeros of; None where it is continuous.
         orders: how many first arguments are orders, with no derivative: numbers and hyperparameters, no tensors.
         targets: its spelling by the name of a target (`cpp`, `triton`, `jax`, `mlx`) whose own table has none.
         in_half: whether torch has it for half precision on every device, and rounds nothing there but the result.
@@ -66,6 +67,7 @@ class Function:
     in_sympy: Callable[..., Any] | None = None
     by_autograd: str = ""
     introduced: str = ""
+    jumps: Callable[..., Expr] | None = None
     orders: int = 0
     in_half: bool = True
     targets: Mapping[str, str] = field(default_factory=dict, hash=False)

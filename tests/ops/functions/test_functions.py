@@ -6,6 +6,7 @@ import inspect
 import math
 import random
 from collections.abc import Iterator
+from fractions import Fraction
 
 import mpmath as mp
 import pytest
@@ -16,7 +17,7 @@ from torch.nn import functional
 
 from symgrad.accuracy.evaluate import exact
 from symgrad.differentiate.modes import partials as derivatives
-from symgrad.ir.expr import COMPARISONS, Expr, make, num, symbol
+from symgrad.ir.expr import COMPARISONS, ZERO, Expr, make, num, symbol
 from symgrad.ops.functions import BY_AUTOGRAD, FUNCTIONS, SPELLINGS, Function, call, extremum, real
 from symgrad.targets.torch.runtime import _runtime, _special
 
@@ -380,3 +381,32 @@ def test_digamma_is_as_infinite_as_torchs(at: float) -> None:
     op = compiled_text("{op: f, tensors: {x: }, outputs: {y: digamma(x)}, options: {kernels: none}}").function
     x = torch.full((2,), at, dtype=torch.float64)
     assert torch.equal(op(x), torch.digamma(x)) and torch.equal(torch.vmap(op)(x), torch.digamma(x))
+
+
+# A point at which a function jumps, by its arguments; the first of them is moved.
+JUMPS = {"sign": (0.0,), "heaviside": (0.0, 0.5), "floor": (2.0,), "ceil": (2.0,), "round": (2.5,)}
+JUMPS |= {"remainder": (6.0, 1.5), "fmod": (6.0, 1.5)}
+
+
+def test_every_function_that_is_flat_says_what_it_jumps_at() -> None:
+    """A slope of 0 everywhere is that of a constant, or of what jumps."""
+    flat = {r.name for r in ROWS if r.partials and not r.orders and len(r.parameters) == 1 and _slope(r) is ZERO}
+    assert {row.name for row in ROWS if row.jumps} == JUMPS.keys() > flat > set()
+
+
+def _slope(row: Function) -> Expr:
+    assert row.partials is not None
+    (slope,) = row.partials(symbol("x"))
+    return slope
+
+
+@pytest.mark.parametrize("name", JUMPS)
+def test_a_function_jumps_at_the_zeros_of_what_it_says(name: str) -> None:
+    row, (at, *others) = FUNCTIONS[name], JUMPS[name]
+    assert row.meaning is not None and row.jumps is not None
+    below, above = (row.meaning(mp.mpf(at + d), *map(mp.mpf, others)) for d in (-1e-9, 1e-9))
+    assert abs(above - below) > 0.9
+    x = symbol("x")
+    distance = row.jumps(x, *(num(Fraction(n)) for n in others))
+    near, far = (exact([distance], {x: at + d}, 64)[0] for d in (1e-9, 0.3))
+    assert abs(near) < 1e-8 < 0.1 < abs(far)
